@@ -62,8 +62,10 @@ var vectorOps = map[string]vectorOp{
 	"FSQRT": {0x6ea1f800, ofTwo, "4S"}, "FNEG": {0x6ea0f800, ofTwo, "4S"},
 	"NOT": {0x6e205800, ofTwo, "16B"}, "MOV": {0x4ea01c00, ofTwo, "16B"},
 
-	"FCVTL":  {0x0e217800, ofTwo, "4S 4H"},
-	"FCVTL2": {0x4e217800, ofTwo, "4S 8H"}, "FCVTN": {0x0e216800, ofTwo, "4H 4S"},
+	"FCVTL":   {0x0e217800, ofTwo, "4S 4H"},
+	"FCVTL.D": {0x0e617800, ofTwo, "2D 2S"}, "FCVTL2.D": {0x4e617800, ofTwo, "2D 4S"},
+	"FCVTZS.D": {0x4ee1b800, ofTwo, "2D"},
+	"FCVTL2":   {0x4e217800, ofTwo, "4S 8H"}, "FCVTN": {0x0e216800, ofTwo, "4H 4S"},
 	"FCVTN2": {0x4e216800, ofTwo, "8H 4S"}, "XTN": {0x0e612800, ofTwo, "4H 4S"},
 	"XTN2": {0x4e612800, ofTwo, "8H 4S"}, "XTN.B": {0x0e212800, ofTwo, "8B 8H"},
 	"XTN2.B": {0x4e212800, ofTwo, "16B 8H"}, "BFCVTN": {0x0ea16800, ofTwo, "4H 4S"},

@@ -2,11 +2,17 @@ package asm
 
 import (
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"strings"
 )
 
 // Text is assembly that is being written. The zero value is empty and ready.
 type Text struct {
+	// Described is the file of the generator that describes the functions which follow; where it is
+	// "", it is that of who calls Open.
+	Described string
+
 	out strings.Builder
 	err error // the first instruction that could not be encoded
 }
@@ -27,12 +33,31 @@ func (t *Text) Line(format string, args ...any) { fmt.Fprintf(&t.out, format+"\n
 // Label writes a label, which is local to the current function.
 func (t *Text) Label(name string) { t.Line("%s:", name) }
 
-// Open begins a function whose parameters and results, written as in Go after its name, take so
-// many bytes. A frame of 128 bytes or more makes the assembler keep the stack check in the
-// prologue, which is what makes the call a point at which the runtime can stop the goroutine.
+// Open begins a function, with a comment that says where it is described. Its parameters and
+// results, written as in Go after its name, take so many bytes. A frame of 128 bytes or more makes
+// the assembler keep the stack check in the prologue, which is what makes the call a point at which
+// the runtime can stop the goroutine.
 func (t *Text) Open(name, signature string, frame, bytes int) {
-	t.Line("\n// func %s%s\nTEXT ·%s(SB), 0, $%d-%d\n\tNO_LOCAL_POINTERS", name, signature, name,
-		frame, bytes)
+	t.Line("\n// func %s%s\n// Described in %s.\nTEXT ·%[1]s(SB), 0, $%[4]d-%d\n"+
+		"\tNO_LOCAL_POINTERS", name, signature, t.described(), frame, bytes)
+}
+
+// described is Described, or the first file beyond this package of those that have called.
+func (t *Text) described() string {
+	if t.Described != "" {
+		return t.Described
+	}
+	callers := make([]uintptr, 16)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for {
+		f, more := frames.Next()
+		if !strings.Contains(f.Function, "internal/asm.") || strings.HasSuffix(f.File, "_test.go") {
+			return filepath.Base(f.File)
+		}
+		if !more {
+			return "a file unknown"
+		}
+	}
 }
 
 // Words writes a read-only table of n words of 32 bits, which format writes without the dollar

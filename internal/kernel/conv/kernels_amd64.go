@@ -195,38 +195,8 @@ func runRows(v level, t *rows) {
 func callRows(v level, t *rows) {
 	if v == levelAVX2 {
 		callRowsAVX2(t)
-		return
-	}
-	switch t.window {
-	case three1x1:
-		rows3x3s1x1AVX512(t)
-	case three2x2:
-		rows3x3s2x2AVX512(t)
-	case three2x1:
-		rows3x3s2x1AVX512(t)
-	case three1x2:
-		rows3x3s1x2AVX512(t)
-	case five1x1:
-		rows5x5s1x1AVX512(t)
-	case five2x1:
-		rows5x5s2x1AVX512(t)
-	default:
-		rowsAVX512(t)
-	}
-}
-
-func callRowsAVX2(t *rows) {
-	switch t.window {
-	case three1x1:
-		rows3x3s1x1AVX2(t)
-	case three2x2:
-		rows3x3s2x2AVX2(t)
-	case three2x1:
-		rows3x3s2x1AVX2(t)
-	case three1x2:
-		rows3x3s1x2AVX2(t)
-	default:
-		rowsAVX2(t)
+	} else {
+		callRowsAVX512(t)
 	}
 }
 
@@ -312,54 +282,4 @@ func runSeparablePool(t *separablePool, kind PoolKind, stride int) {
 	default:
 		poolMeanAlongS2AVX2(t)
 	}
-}
-
-// reduceRow does what reduceGo does.
-func reduceRow(v level, kind PoolKind, dst, src []float32) {
-	done := 0
-	switch {
-	case v == levelAVX512 && len(dst) >= 16:
-		done = len(dst) &^ 15
-		if kind == MaxPool {
-			maxRowAVX512(&dst[0], &src[:done][0], done/16)
-		} else {
-			addRowAVX512(&dst[0], &src[:done][0], done/16)
-		}
-	case v == levelAVX2 && len(dst) >= 8:
-		done = len(dst) &^ 7
-		if kind == MaxPool {
-			maxRowAVX2(&dst[0], &src[:done][0], done/8)
-		} else {
-			addRowAVX2(&dst[0], &src[:done][0], done/8)
-		}
-	}
-	reduceGo(kind, dst[done:], src[done:])
-}
-
-// deinterleave does what deinterleaveGo does.
-func deinterleave(v level, even, odd, src []float32, n int) {
-	done := 0
-	switch {
-	case v == levelAVX512 && n >= 16:
-		done = n &^ 15
-		deinterleaveAVX512(&even[:done][0], &odd[:done][0], &src[:2*done][0], done/16)
-	case v == levelAVX2 && n >= 8:
-		done = n &^ 7
-		deinterleaveAVX2(&even[:done][0], &odd[:done][0], &src[:2*done][0], done/8)
-	}
-	deinterleaveGo(even[done:], odd[done:], src[2*done:], n-done)
-}
-
-// interleave does what interleaveGo does.
-func interleave(v level, dst, even, odd []float32) {
-	done := 0
-	switch {
-	case v == levelAVX512 && len(even) >= 16:
-		done = len(even) &^ 15
-		interleaveAVX512(&dst[:2*done][0], &even[0], &odd[:done][0], done/16)
-	case v == levelAVX2 && len(even) >= 8:
-		done = len(even) &^ 7
-		interleaveAVX2(&dst[:2*done][0], &even[0], &odd[:done][0], done/8)
-	}
-	interleaveGo(dst[2*done:], even[done:], odd[done:])
 }

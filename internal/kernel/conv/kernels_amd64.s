@@ -58,40 +58,6 @@ DATA ·evenLanes<>+56(SB)/4, $28
 DATA ·evenLanes<>+60(SB)/4, $30
 GLOBL ·evenLanes<>(SB), RODATA|NOPTR, $64
 
-DATA ·pairLanes<>+0(SB)/4, $0
-DATA ·pairLanes<>+4(SB)/4, $16
-DATA ·pairLanes<>+8(SB)/4, $1
-DATA ·pairLanes<>+12(SB)/4, $17
-DATA ·pairLanes<>+16(SB)/4, $2
-DATA ·pairLanes<>+20(SB)/4, $18
-DATA ·pairLanes<>+24(SB)/4, $3
-DATA ·pairLanes<>+28(SB)/4, $19
-DATA ·pairLanes<>+32(SB)/4, $4
-DATA ·pairLanes<>+36(SB)/4, $20
-DATA ·pairLanes<>+40(SB)/4, $5
-DATA ·pairLanes<>+44(SB)/4, $21
-DATA ·pairLanes<>+48(SB)/4, $6
-DATA ·pairLanes<>+52(SB)/4, $22
-DATA ·pairLanes<>+56(SB)/4, $7
-DATA ·pairLanes<>+60(SB)/4, $23
-DATA ·pairLanes<>+64(SB)/4, $8
-DATA ·pairLanes<>+68(SB)/4, $24
-DATA ·pairLanes<>+72(SB)/4, $9
-DATA ·pairLanes<>+76(SB)/4, $25
-DATA ·pairLanes<>+80(SB)/4, $10
-DATA ·pairLanes<>+84(SB)/4, $26
-DATA ·pairLanes<>+88(SB)/4, $11
-DATA ·pairLanes<>+92(SB)/4, $27
-DATA ·pairLanes<>+96(SB)/4, $12
-DATA ·pairLanes<>+100(SB)/4, $28
-DATA ·pairLanes<>+104(SB)/4, $13
-DATA ·pairLanes<>+108(SB)/4, $29
-DATA ·pairLanes<>+112(SB)/4, $14
-DATA ·pairLanes<>+116(SB)/4, $30
-DATA ·pairLanes<>+120(SB)/4, $15
-DATA ·pairLanes<>+124(SB)/4, $31
-GLOBL ·pairLanes<>(SB), RODATA|NOPTR, $128
-
 DATA ·laneMask<>+0(SB)/4, $0xffffffff
 DATA ·laneMask<>+4(SB)/4, $0xffffffff
 DATA ·laneMask<>+8(SB)/4, $0xffffffff
@@ -199,6 +165,7 @@ DATA ·winogradVectors<>+124(SB)/4, $8.0
 GLOBL ·winogradVectors<>(SB), RODATA|NOPTR, $128
 
 // func copyLanesAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load, store uint32)
+// Described in copy.go.
 TEXT ·copyLanesAVX512(SB), 0, $256-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -222,6 +189,7 @@ narrow:
 	RET
 
 // func copyEvenAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32)
+// Described in copy.go.
 TEXT ·copyEvenAVX512(SB), 0, $256-60
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -280,6 +248,7 @@ DATA ·thirdLanes<>+124(SB)/4, $29
 GLOBL ·thirdLanes<>(SB), RODATA|NOPTR, $128
 
 // func copyThirdAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32)
+// Described in copy.go.
 TEXT ·copyThirdAVX512(SB), 0, $256-60
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -301,6 +270,7 @@ loop:
 	RET
 
 // func copyLanesAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int)
+// Described in copy.go.
 TEXT ·copyLanesAVX2(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -316,6 +286,7 @@ loop:
 	RET
 
 // func copyEvenAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int)
+// Described in copy.go.
 TEXT ·copyEvenAVX2(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -333,6 +304,7 @@ loop:
 	RET
 
 // func copyTapsS1AVX512(t *tapCopies)
+// Described in taps.go.
 TEXT ·copyTapsS1AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -354,6 +326,7 @@ next:
 	RET
 
 // func copyTapsS2AVX512(t *tapCopies)
+// Described in taps.go.
 TEXT ·copyTapsS2AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -377,6 +350,7 @@ next:
 	RET
 
 // func copyMasked1x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+// Described in copy.go.
 TEXT ·copyMasked1x1AVX2(SB), 0, $256-52
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -396,6 +370,7 @@ loop:
 	RET
 
 // func copyMasked1x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+// Described in copy.go.
 TEXT ·copyMasked1x2AVX2(SB), 0, $256-52
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -415,6 +390,7 @@ loop:
 	RET
 
 // func copyMasked2x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+// Described in copy.go.
 TEXT ·copyMasked2x1AVX2(SB), 0, $256-52
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -435,6 +411,7 @@ loop:
 	RET
 
 // func copyMasked2x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+// Described in copy.go.
 TEXT ·copyMasked2x2AVX2(SB), 0, $256-52
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -458,6 +435,7 @@ loop:
 	RET
 
 // func rowsAVX2(t *rows)
+// Described in rows.go.
 TEXT ·rowsAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -474,10 +452,10 @@ rows4:
 	LEAQ (R10)(SI*1), R11
 columns4:
 	VMOVAPS Y5, Y0; VMOVAPS Y5, Y1; VMOVAPS Y5, Y2; VMOVAPS Y5, Y3; XORL SI, SI
-tap4:
+tap1:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
 	VFMADD231PS (R9)(R15*4), Y4, Y1; VFMADD231PS (R10)(R15*4), Y4, Y2
-	VFMADD231PS (R11)(R15*4), Y4, Y3; INCQ SI; CMPQ SI, CX; JLT tap4; CMPQ DX, $8; JLT part4
+	VFMADD231PS (R11)(R15*4), Y4, Y3; INCQ SI; CMPQ SI, CX; JLT tap1; CMPQ DX, $8; JLT part4
 	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
@@ -510,10 +488,10 @@ rows3:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI; LEAQ (R8)(SI*1), R9; LEAQ (R9)(SI*1), R10
 columns3:
 	VMOVAPS Y5, Y0; VMOVAPS Y5, Y1; VMOVAPS Y5, Y2; XORL SI, SI
-tap3:
+tap2:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
 	VFMADD231PS (R9)(R15*4), Y4, Y1; VFMADD231PS (R10)(R15*4), Y4, Y2; INCQ SI; CMPQ SI, CX
-	JLT tap3; CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
+	JLT tap2; CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
 	JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1
 	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
@@ -541,9 +519,9 @@ rows2:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI; LEAQ (R8)(SI*1), R9
 columns2:
 	VMOVAPS Y5, Y0; VMOVAPS Y5, Y1; XORL SI, SI
-tap2:
+tap3:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
-	VFMADD231PS (R9)(R15*4), Y4, Y1; INCQ SI; CMPQ SI, CX; JLT tap2; CMPQ DX, $8; JLT part2
+	VFMADD231PS (R9)(R15*4), Y4, Y1; INCQ SI; CMPQ SI, CX; JLT tap3; CMPQ DX, $8; JLT part2
 	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1
@@ -568,9 +546,9 @@ rows1:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI
 columns1:
 	VMOVAPS Y5, Y0; XORL SI, SI
-tap1:
+tap4:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0; INCQ SI
-	CMPQ SI, CX; JLT tap1; CMPQ DX, $8; JLT part1; MOVL rows_flags(BX), SI
+	CMPQ SI, CX; JLT tap4; CMPQ DX, $8; JLT part1; MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
 plain_1_false:
@@ -591,6 +569,7 @@ done:
 	RET
 
 // func rows3x3s1x1AVX2(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s1x1AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -772,6 +751,7 @@ done:
 	RET
 
 // func rows3x3s2x2AVX2(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s2x2AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -965,6 +945,7 @@ done:
 	RET
 
 // func rows3x3s2x1AVX2(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s2x1AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1153,6 +1134,7 @@ done:
 	RET
 
 // func rows3x3s1x2AVX2(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s1x2AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1336,56 +1318,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func maxRowAVX2(dst, src *float32, n int)
-TEXT ·maxRowAVX2(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Y0; VMOVUPS (SI), Y1; VMAXPS Y1, Y0, Y2; VCMPPS $3, Y1, Y0, Y3; VADDPS Y1, Y0, Y4
-	VBLENDVPS Y3, Y4, Y2, Y2; VMOVUPS Y2, (DI); ADDQ $32, SI; ADDQ $32, DI; DECQ CX; JNZ loop
-	VZEROUPPER
-	RET
-
-// func addRowAVX2(dst, src *float32, n int)
-TEXT ·addRowAVX2(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Y0; VMOVUPS (SI), Y1; VADDPS Y1, Y0, Y2; VMOVUPS Y2, (DI); ADDQ $32, SI
-	ADDQ $32, DI; DECQ CX; JNZ loop; VZEROUPPER
-	RET
-
-// func deinterleaveAVX2(even, odd, src *float32, n int)
-TEXT ·deinterleaveAVX2(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ even+0(FP), DI
-	MOVQ odd+8(FP), R8
-	MOVQ src+16(FP), SI
-	MOVQ n+24(FP), CX
-loop:
-	VMOVUPS (SI), Y0; VMOVUPS 32(SI), Y1; VSHUFPS $0xdd, Y1, Y0, Y2; VSHUFPS $0x88, Y1, Y0, Y0
-	VPERMPD $0xd8, Y0, Y0; VPERMPD $0xd8, Y2, Y2; VMOVUPS Y0, (DI); VMOVUPS Y2, (R8); ADDQ $64, SI
-	ADDQ $32, DI; ADDQ $32, R8; DECQ CX; JNZ loop; VZEROUPPER
-	RET
-
-// func interleaveAVX2(dst, even, odd *float32, n int)
-TEXT ·interleaveAVX2(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ even+8(FP), SI
-	MOVQ odd+16(FP), R8
-	MOVQ n+24(FP), CX
-loop:
-	VMOVUPS (SI), Y0; VMOVUPS (R8), Y1; VUNPCKLPS Y1, Y0, Y2; VUNPCKHPS Y1, Y0, Y3
-	VPERM2F128 $0x20, Y3, Y2, Y0; VPERM2F128 $0x31, Y3, Y2, Y2; VMOVUPS Y0, (DI); VMOVUPS Y2, 32(DI)
-	ADDQ $32, SI; ADDQ $32, R8; ADDQ $64, DI; DECQ CX; JNZ loop; VZEROUPPER
-	RET
-
 // func rowsAVX512(t *rows)
+// Described in rows.go.
 TEXT ·rowsAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1402,10 +1336,10 @@ rows4:
 	LEAQ (R10)(SI*1), R11
 columns4:
 	VMOVAPS Z5, Z0; VMOVAPS Z5, Z1; VMOVAPS Z5, Z2; VMOVAPS Z5, Z3; XORL SI, SI
-tap4:
+tap1:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0
 	VFMADD231PS (R9)(R15*4), Z4, Z1; VFMADD231PS (R10)(R15*4), Z4, Z2
-	VFMADD231PS (R11)(R15*4), Z4, Z3; INCQ SI; CMPQ SI, CX; JLT tap4; CMPQ DX, $16; JLT part4
+	VFMADD231PS (R11)(R15*4), Z4, Z3; INCQ SI; CMPQ SI, CX; JLT tap1; CMPQ DX, $16; JLT part4
 	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
@@ -1437,10 +1371,10 @@ rows3:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI; LEAQ (R8)(SI*1), R9; LEAQ (R9)(SI*1), R10
 columns3:
 	VMOVAPS Z5, Z0; VMOVAPS Z5, Z1; VMOVAPS Z5, Z2; XORL SI, SI
-tap3:
+tap2:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0
 	VFMADD231PS (R9)(R15*4), Z4, Z1; VFMADD231PS (R10)(R15*4), Z4, Z2; INCQ SI; CMPQ SI, CX
-	JLT tap3; CMPQ DX, $16; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
+	JLT tap2; CMPQ DX, $16; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
 	JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
@@ -1468,9 +1402,9 @@ rows2:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI; LEAQ (R8)(SI*1), R9
 columns2:
 	VMOVAPS Z5, Z0; VMOVAPS Z5, Z1; XORL SI, SI
-tap2:
+tap3:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0
-	VFMADD231PS (R9)(R15*4), Z4, Z1; INCQ SI; CMPQ SI, CX; JLT tap2; CMPQ DX, $16; JLT part2
+	VFMADD231PS (R9)(R15*4), Z4, Z1; INCQ SI; CMPQ SI, CX; JLT tap3; CMPQ DX, $16; JLT part2
 	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1
@@ -1495,9 +1429,9 @@ rows1:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI
 columns1:
 	VMOVAPS Z5, Z0; XORL SI, SI
-tap1:
+tap4:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0; INCQ SI
-	CMPQ SI, CX; JLT tap1; CMPQ DX, $16; JLT part1; MOVL rows_flags(BX), SI
+	CMPQ SI, CX; JLT tap4; CMPQ DX, $16; JLT part1; MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 plain_1_false:
@@ -1519,6 +1453,7 @@ done:
 	RET
 
 // func rows3x3s1x1AVX512(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s1x1AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1687,6 +1622,7 @@ done:
 	RET
 
 // func rows3x3s2x2AVX512(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s2x2AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1865,6 +1801,7 @@ done:
 	RET
 
 // func rows3x3s2x1AVX512(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s2x1AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2039,6 +1976,7 @@ done:
 	RET
 
 // func rows3x3s1x2AVX512(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s1x2AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2208,6 +2146,7 @@ done:
 	RET
 
 // func rows5x5s1x1AVX512(t *rows)
+// Described in rows.go.
 TEXT ·rows5x5s1x1AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2459,6 +2398,7 @@ done:
 	RET
 
 // func rows5x5s2x1AVX512(t *rows)
+// Described in rows.go.
 TEXT ·rows5x5s2x1AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2716,58 +2656,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func maxRowAVX512(dst, src *float32, n int)
-TEXT ·maxRowAVX512(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Z0; VMOVUPS (SI), Z1; VMAXPS Z1, Z0, Z2; VCMPPS $3, Z1, Z0, K1
-	VADDPS Z1, Z0, K1, Z2; VMOVUPS Z2, (DI); ADDQ $64, SI; ADDQ $64, DI; DECQ CX; JNZ loop
-	VZEROUPPER
-	RET
-
-// func addRowAVX512(dst, src *float32, n int)
-TEXT ·addRowAVX512(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Z0; VMOVUPS (SI), Z1; VADDPS Z1, Z0, Z2; VMOVUPS Z2, (DI); ADDQ $64, SI
-	ADDQ $64, DI; DECQ CX; JNZ loop; VZEROUPPER
-	RET
-
-// func deinterleaveAVX512(even, odd, src *float32, n int)
-TEXT ·deinterleaveAVX512(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ even+0(FP), DI
-	MOVQ odd+8(FP), R8
-	MOVQ src+16(FP), SI
-	MOVQ n+24(FP), CX
-	VMOVUPS ·evenLanes<>(SB), Z4; VPTERNLOGD $0xff, Z5, Z5, Z5; VPSUBD Z5, Z4, Z5
-loop:
-	VMOVUPS (SI), Z0; VMOVUPS 64(SI), Z1; VMOVAPS Z0, Z2; VPERMT2PS Z1, Z4, Z0; VPERMT2PS Z1, Z5, Z2
-	VMOVUPS Z0, (DI); VMOVUPS Z2, (R8); ADDQ $128, SI; ADDQ $64, DI; ADDQ $64, R8; DECQ CX; JNZ loop
-	VZEROUPPER
-	RET
-
-// func interleaveAVX512(dst, even, odd *float32, n int)
-TEXT ·interleaveAVX512(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ even+8(FP), SI
-	MOVQ odd+16(FP), R8
-	MOVQ n+24(FP), CX
-	VMOVUPS ·pairLanes<>(SB), Z4; VMOVUPS ·pairLanes<>+64(SB), Z5
-loop:
-	VMOVUPS (SI), Z0; VMOVUPS (R8), Z1; VMOVAPS Z0, Z2; VPERMT2PS Z1, Z4, Z0; VPERMT2PS Z1, Z5, Z2
-	VMOVUPS Z0, (DI); VMOVUPS Z2, 64(DI); ADDQ $64, SI; ADDQ $64, R8; ADDQ $128, DI; DECQ CX
-	JNZ loop; VZEROUPPER
-	RET
-
 // func padRowsS1AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+// Described in copy.go.
 TEXT ·padRowsS1AVX512(SB), 0, $256-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -2787,6 +2677,7 @@ vector:
 	RET
 
 // func padRowsS1AVX2(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+// Described in copy.go.
 TEXT ·padRowsS1AVX2(SB), 0, $256-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -2808,6 +2699,7 @@ vector:
 	RET
 
 // func poolMaxS1AVX512(t *poolBand)
+// Described in pool_band.go.
 TEXT ·poolMaxS1AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2839,6 +2731,7 @@ done:
 	RET
 
 // func poolMeanS1AVX512(t *poolBand)
+// Described in pool_band.go.
 TEXT ·poolMeanS1AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2872,6 +2765,7 @@ done:
 	RET
 
 // func poolMaxAlongS1AVX2(t *separablePool)
+// Described in pool_separable.go.
 TEXT ·poolMaxAlongS1AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2903,6 +2797,7 @@ next:
 	RET
 
 // func poolMeanAlongS1AVX2(t *separablePool)
+// Described in pool_separable.go.
 TEXT ·poolMeanAlongS1AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2935,6 +2830,7 @@ next:
 	RET
 
 // func padRowsS2AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+// Described in copy.go.
 TEXT ·padRowsS2AVX512(SB), 0, $256-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -2957,6 +2853,7 @@ vector:
 	RET
 
 // func padRowsS2AVX2(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+// Described in copy.go.
 TEXT ·padRowsS2AVX2(SB), 0, $256-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -2984,6 +2881,7 @@ vector:
 	RET
 
 // func poolMaxS2AVX512(t *poolBand)
+// Described in pool_band.go.
 TEXT ·poolMaxS2AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3037,6 +2935,7 @@ done:
 	RET
 
 // func poolMeanS2AVX512(t *poolBand)
+// Described in pool_band.go.
 TEXT ·poolMeanS2AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3076,6 +2975,7 @@ done:
 	RET
 
 // func poolMaxAlongS2AVX2(t *separablePool)
+// Described in pool_separable.go.
 TEXT ·poolMaxAlongS2AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3114,6 +3014,7 @@ next:
 	RET
 
 // func poolMeanAlongS2AVX2(t *separablePool)
+// Described in pool_separable.go.
 TEXT ·poolMeanAlongS2AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3151,6 +3052,7 @@ next:
 	RET
 
 // func poolMaxDownAVX2(t *separablePool)
+// Described in pool_separable.go.
 TEXT ·poolMaxDownAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3199,6 +3101,7 @@ next:
 	RET
 
 // func poolMeanDownAVX2(t *separablePool)
+// Described in pool_separable.go.
 TEXT ·poolMeanDownAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3241,6 +3144,7 @@ next:
 	RET
 
 // func smallPlanesAVX512(t *smallPlanes)
+// Described in planes.go.
 TEXT ·smallPlanesAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3303,6 +3207,7 @@ done:
 	RET
 
 // func halvedPlanesAVX512(t *halvedPlanes)
+// Described in halved.go.
 TEXT ·halvedPlanesAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3374,6 +3279,7 @@ done:
 	RET
 
 // func smallPlanesAVX2(t *smallPlanes)
+// Described in planes_narrow.go.
 TEXT ·smallPlanesAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3488,6 +3394,7 @@ narrowSameStored:
 	ADDQ $32, SI; ADDQ $32, DI; JMP next
 
 // func halvedPlanesAVX2(t *halvedPlanes)
+// Described in planes_narrow.go.
 TEXT ·halvedPlanesAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3692,6 +3599,7 @@ narrowEnd:
 	ADDQ $64, SI; ADDQ $32, DI; JMP next
 
 // func winogradInAVX512(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves int)
+// Described in winograd.go.
 TEXT ·winogradInAVX512(SB), 0, $256-56
 	NO_LOCAL_POINTERS
 	MOVQ v+0(FP), DI
@@ -3815,6 +3723,7 @@ half:
 	RET
 
 // func winogradOutAVX512(dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32)
+// Described in winograd.go.
 TEXT ·winogradOutAVX512(SB), 0, $256-60
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -3968,6 +3877,7 @@ next:
 	RET
 
 // func storeRunsAVX512(plane, stage *float32, runs *stagedRun, n int)
+// Described in winograd.go.
 TEXT ·storeRunsAVX512(SB), 0, $256-32
 	NO_LOCAL_POINTERS
 	MOVQ plane+0(FP), DI
@@ -3985,6 +3895,7 @@ part:
 	RET
 
 // func winogradInAVX2(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half int)
+// Described in winograd_narrow.go.
 TEXT ·winogradInAVX2(SB), 0, $256-64
 	NO_LOCAL_POINTERS
 	MOVQ v+0(FP), DI
@@ -4165,6 +4076,7 @@ vector:
 	RET
 
 // func winogradOutAVX2(dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo, hi float32)
+// Described in winograd_narrow.go.
 TEXT ·winogradOutAVX2(SB), 0, $256-68
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI

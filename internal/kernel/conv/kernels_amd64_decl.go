@@ -74,6 +74,22 @@ func copyMasked2x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride,
 //go:noescape
 func copyMasked2x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
 
+// callRowsAVX2 computes t with the kernel of its windows.
+func callRowsAVX2(t *rows) {
+	switch t.window {
+	case 311:
+		rows3x3s1x1AVX2(t)
+	case 322:
+		rows3x3s2x2AVX2(t)
+	case 321:
+		rows3x3s2x1AVX2(t)
+	case 312:
+		rows3x3s1x2AVX2(t)
+	default:
+		rowsAVX2(t)
+	}
+}
+
 // rowsAVX2 computes t; rowsGo defines it.
 //
 //go:noescape
@@ -99,25 +115,25 @@ func rows3x3s2x1AVX2(t *rows)
 //go:noescape
 func rows3x3s1x2AVX2(t *rows)
 
-// maxRowAVX2 sets dst to the larger of dst and src, NaN if either is, 8*n floats, n >= 1.
-//
-//go:noescape
-func maxRowAVX2(dst, src *float32, n int)
-
-// addRowAVX2 adds src to dst, 8*n floats, n >= 1.
-//
-//go:noescape
-func addRowAVX2(dst, src *float32, n int)
-
-// deinterleaveAVX2 writes the even and the odd ones of 16*n floats, n >= 1.
-//
-//go:noescape
-func deinterleaveAVX2(even, odd, src *float32, n int)
-
-// interleaveAVX2 writes even[0], odd[0], even[1], ... of 8*n floats each, n >= 1.
-//
-//go:noescape
-func interleaveAVX2(dst, even, odd *float32, n int)
+// callRowsAVX512 computes t with the kernel of its windows.
+func callRowsAVX512(t *rows) {
+	switch t.window {
+	case 311:
+		rows3x3s1x1AVX512(t)
+	case 322:
+		rows3x3s2x2AVX512(t)
+	case 321:
+		rows3x3s2x1AVX512(t)
+	case 312:
+		rows3x3s1x2AVX512(t)
+	case 511:
+		rows5x5s1x1AVX512(t)
+	case 521:
+		rows5x5s2x1AVX512(t)
+	default:
+		rowsAVX512(t)
+	}
+}
 
 // rowsAVX512 computes t; rowsGo defines it.
 //
@@ -153,26 +169,6 @@ func rows5x5s1x1AVX512(t *rows)
 //
 //go:noescape
 func rows5x5s2x1AVX512(t *rows)
-
-// maxRowAVX512 sets dst to the larger of dst and src, NaN if either is, 16*n floats, n >= 1.
-//
-//go:noescape
-func maxRowAVX512(dst, src *float32, n int)
-
-// addRowAVX512 adds src to dst, 16*n floats, n >= 1.
-//
-//go:noescape
-func addRowAVX512(dst, src *float32, n int)
-
-// deinterleaveAVX512 writes the even and the odd ones of 32*n floats, n >= 1.
-//
-//go:noescape
-func deinterleaveAVX512(even, odd, src *float32, n int)
-
-// interleaveAVX512 writes even[0], odd[0], even[1], ... of 16*n floats each, n >= 1.
-//
-//go:noescape
-func interleaveAVX512(dst, even, odd *float32, n int)
 
 // padRowsS1AVX512 is padRows for a stride of 1: lane i of vector v of a padded row is element
 // at+16*v+i of the row of src when bit i of masks[v] is set, and zero when not.

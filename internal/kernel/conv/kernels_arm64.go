@@ -95,26 +95,7 @@ func runRows(v level, t *rows) {
 		if t.flags&flagResidual != 0 {
 			block.res = t.res[x:]
 		}
-		callRows(&block)
-	}
-}
-
-func callRows(t *rows) {
-	switch t.window {
-	case three1x1:
-		rows3x3s1x1NEON(t)
-	case three2x2:
-		rows3x3s2x2NEON(t)
-	case three2x1:
-		rows3x3s2x1NEON(t)
-	case three1x2:
-		rows3x3s1x2NEON(t)
-	case five1x1:
-		rows5x5s1x1NEON(t)
-	case five2x1:
-		rows5x5s2x1NEON(t)
-	default:
-		rowsNEON(t)
+		callRowsNEON(&block)
 	}
 }
 
@@ -178,38 +159,4 @@ func runSeparablePool(t *separablePool, kind PoolKind, stride int) {
 	default:
 		poolMeanAlongS2NEON(t)
 	}
-}
-
-// reduceRow does what reduceGo does.
-func reduceRow(v level, kind PoolKind, dst, src []float32) {
-	done := 0
-	if v == levelNEON && len(dst) >= 8 {
-		done = len(dst) &^ 7
-		if kind == MaxPool {
-			maxRowNEON(&dst[0], &src[:done][0], done/8)
-		} else {
-			addRowNEON(&dst[0], &src[:done][0], done/8)
-		}
-	}
-	reduceGo(kind, dst[done:], src[done:])
-}
-
-// deinterleave does what deinterleaveGo does.
-func deinterleave(v level, even, odd, src []float32, n int) {
-	done := 0
-	if v == levelNEON && n >= 4 {
-		done = n &^ 3
-		deinterleaveNEON(&even[:done][0], &odd[:done][0], &src[:2*done][0], done/4)
-	}
-	deinterleaveGo(even[done:], odd[done:], src[2*done:], n-done)
-}
-
-// interleave does what interleaveGo does.
-func interleave(v level, dst, even, odd []float32) {
-	done := 0
-	if v == levelNEON && len(even) >= 4 {
-		done = len(even) &^ 3
-		interleaveNEON(&dst[:2*done][0], &even[0], &odd[:done][0], done/4)
-	}
-	interleaveGo(dst[2*done:], even[done:], odd[done:])
 }

@@ -25,6 +25,7 @@ DATA ·tapBits1<>+60(SB)/4, $0x00008000
 GLOBL ·tapBits1<>(SB), RODATA|NOPTR, $64
 
 // func copyTapsS1x2NEON(t *tapCopies)
+// Described in neon_copy.go.
 TEXT ·copyTapsS1x2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -72,6 +73,7 @@ next:
 	RET
 
 // func copyTapsS1x4NEON(t *tapCopies)
+// Described in neon_copy.go.
 TEXT ·copyTapsS1x4NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -143,6 +145,7 @@ DATA ·tapBits2<>+60(SB)/4, $0x40000000
 GLOBL ·tapBits2<>(SB), RODATA|NOPTR, $64
 
 // func copyTapsS2x2NEON(t *tapCopies)
+// Described in neon_copy.go.
 TEXT ·copyTapsS2x2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -196,6 +199,7 @@ next:
 	RET
 
 // func copyTapsS2x4NEON(t *tapCopies)
+// Described in neon_copy.go.
 TEXT ·copyTapsS2x4NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -267,6 +271,7 @@ DATA ·winogradFactors<>+12(SB)/4, $0x41000000
 GLOBL ·winogradFactors<>(SB), RODATA|NOPTR, $16
 
 // func winogradInNEON(v *float32, step int, src *float32, rows *tileRow, n int, tiles, line *float32, halves, half int)
+// Described in neon_winograd.go.
 TEXT ·winogradInNEON(SB), 0, $256-72
 	NO_LOCAL_POINTERS
 	MOVD v+0(FP), R6
@@ -510,6 +515,7 @@ tiles:
 	RET
 
 // func winogradOutNEON(dst, m *float32, step int, res *float32, vectors int, bias, lo, hi float32)
+// Described in neon_winograd.go.
 TEXT ·winogradOutNEON(SB), 0, $256-52
 	NO_LOCAL_POINTERS
 	MOVD dst+0(FP), R1
@@ -729,57 +735,8 @@ next:
 	SUB $1, R6; CBNZ R6, vector
 	RET
 
-// func maxRowNEON(dst, src *float32, n int)
-TEXT ·maxRowNEON(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVD dst+0(FP), R1
-	MOVD src+8(FP), R2
-	MOVD n+16(FP), R3
-loop:
-	FLDPQ 0(R1), (F0, F1); FLDPQ.P 32(R2), (F2, F3)
-	WORD $0x4e22f400 // FMAX V0.4S, V0.4S, V2.4S
-	WORD $0x4e23f421 // FMAX V1.4S, V1.4S, V3.4S
-	FSTPQ.P (F0, F1), 32(R1); SUB $1, R3; CBNZ R3, loop
-	RET
-
-// func addRowNEON(dst, src *float32, n int)
-TEXT ·addRowNEON(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVD dst+0(FP), R1
-	MOVD src+8(FP), R2
-	MOVD n+16(FP), R3
-loop:
-	FLDPQ 0(R1), (F0, F1); FLDPQ.P 32(R2), (F2, F3)
-	WORD $0x4e22d400 // FADD V0.4S, V0.4S, V2.4S
-	WORD $0x4e23d421 // FADD V1.4S, V1.4S, V3.4S
-	FSTPQ.P (F0, F1), 32(R1); SUB $1, R3; CBNZ R3, loop
-	RET
-
-// func deinterleaveNEON(even, odd, src *float32, n int)
-TEXT ·deinterleaveNEON(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVD even+0(FP), R1
-	MOVD odd+8(FP), R2
-	MOVD src+16(FP), R3
-	MOVD n+24(FP), R4
-loop:
-	FLDPQ.P 32(R3), (F0, F1); VUZP1 V1.S4, V0.S4, V2.S4; VUZP2 V1.S4, V0.S4, V3.S4
-	FMOVQ.P F2, 16(R1); FMOVQ.P F3, 16(R2); SUB $1, R4; CBNZ R4, loop
-	RET
-
-// func interleaveNEON(dst, even, odd *float32, n int)
-TEXT ·interleaveNEON(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVD dst+0(FP), R1
-	MOVD even+8(FP), R2
-	MOVD odd+16(FP), R3
-	MOVD n+24(FP), R4
-loop:
-	FMOVQ.P 16(R2), F0; FMOVQ.P 16(R3), F1; VZIP1 V1.S4, V0.S4, V2.S4; VZIP2 V1.S4, V0.S4, V3.S4
-	FSTPQ.P (F2, F3), 32(R1); SUB $1, R4; CBNZ R4, loop
-	RET
-
 // func poolMaxDownNEON(t *separablePool)
+// Described in neon_pool.go.
 TEXT ·poolMaxDownNEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -831,6 +788,7 @@ next:
 	RET
 
 // func poolMaxAlongS1NEON(t *separablePool)
+// Described in neon_pool.go.
 TEXT ·poolMaxAlongS1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -872,6 +830,7 @@ next:
 	RET
 
 // func poolMaxAlongS2NEON(t *separablePool)
+// Described in neon_pool.go.
 TEXT ·poolMaxAlongS2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -933,6 +892,7 @@ next:
 	RET
 
 // func poolMeanDownNEON(t *separablePool)
+// Described in neon_pool.go.
 TEXT ·poolMeanDownNEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -984,6 +944,7 @@ next:
 	RET
 
 // func poolMeanAlongS1NEON(t *separablePool)
+// Described in neon_pool.go.
 TEXT ·poolMeanAlongS1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -1032,6 +993,7 @@ next:
 	RET
 
 // func poolMeanAlongS2NEON(t *separablePool)
+// Described in neon_pool.go.
 TEXT ·poolMeanAlongS2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -1102,6 +1064,7 @@ next:
 	RET
 
 // func smallPlanesNEON(t *smallPlanes)
+// Described in neon_planes.go.
 TEXT ·smallPlanesNEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -3465,6 +3428,7 @@ next:
 	RET
 
 // func halvedPlanesNEON(t *halvedPlanes)
+// Described in neon_planes.go.
 TEXT ·halvedPlanesNEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -5376,6 +5340,7 @@ next:
 	RET
 
 // func rowsNEON(t *rows)
+// Described in rows.go.
 TEXT ·rowsNEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -5385,8 +5350,8 @@ TEXT ·rowsNEON(SB), 0, $256-8
 	ADD $rows_hi, R0, R19; VLD1R (R19), [V17.S4]; ADD $rows_bias, R0, R19; VLD1R (R19), [V18.S4]
 	MOVD $bias-32(SP), R19; FSTPQ (F18, F18), (R19); MOVD (rows_offsets+8)(R0), R14
 group:
-	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $1, R5; BEQ rows1; CMP $2, R5; BEQ rows2
-	CMP $3, R5; BEQ rows3
+	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $3, R5; BEQ rows3; CMP $2, R5; BEQ rows2
+	CMP $1, R5; BEQ rows1
 rows4:
 	CMP $16, R6; BLT past4x4
 step4x4:
@@ -6133,6 +6098,7 @@ sums1x4x0add:
 	B sums1x4x0
 
 // func rows3x3s1x1NEON(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s1x1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -6144,8 +6110,8 @@ TEXT ·rows3x3s1x1NEON(SB), 0, $256-8
 	FMOVS 32(R12), F27; MOVD rows_offsets(R0), R12; MOVD 24(R12), R10; LSL $2, R10; MOVD 8(R12), R12
 	LSL $2, R12
 group:
-	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $1, R5; BEQ rows1; CMP $2, R5; BEQ rows2
-	CMP $3, R5; BEQ rows3
+	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $3, R5; BEQ rows3; CMP $2, R5; BEQ rows2
+	CMP $1, R5; BEQ rows1
 rows4:
 	CMP $16, R6; BLT past4x4
 step4x4:
@@ -7668,6 +7634,7 @@ sums1x4x0add:
 	B sums1x4x0
 
 // func rows3x3s2x2NEON(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s2x2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -7679,8 +7646,8 @@ TEXT ·rows3x3s2x2NEON(SB), 0, $256-8
 	FMOVS 32(R12), F27; MOVD rows_offsets(R0), R12; MOVD 24(R12), R10; LSL $2, R10; MOVD 8(R12), R12
 	LSL $2, R12
 group:
-	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $1, R5; BEQ rows1; CMP $2, R5; BEQ rows2
-	CMP $3, R5; BEQ rows3
+	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $3, R5; BEQ rows3; CMP $2, R5; BEQ rows2
+	CMP $1, R5; BEQ rows1
 rows4:
 	CMP $16, R6; BLT past4x4
 step4x4:
@@ -9275,6 +9242,7 @@ sums1x4x0add:
 	B sums1x4x0
 
 // func rows3x3s2x1NEON(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s2x1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -9286,8 +9254,8 @@ TEXT ·rows3x3s2x1NEON(SB), 0, $256-8
 	FMOVS 32(R12), F27; MOVD rows_offsets(R0), R12; MOVD 24(R12), R10; LSL $2, R10; MOVD 8(R12), R12
 	LSL $2, R12
 group:
-	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $1, R5; BEQ rows1; CMP $2, R5; BEQ rows2
-	CMP $3, R5; BEQ rows3
+	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $3, R5; BEQ rows3; CMP $2, R5; BEQ rows2
+	CMP $1, R5; BEQ rows1
 rows4:
 	CMP $16, R6; BLT past4x4
 step4x4:
@@ -10882,6 +10850,7 @@ sums1x4x0add:
 	B sums1x4x0
 
 // func rows3x3s1x2NEON(t *rows)
+// Described in rows.go.
 TEXT ·rows3x3s1x2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -10893,8 +10862,8 @@ TEXT ·rows3x3s1x2NEON(SB), 0, $256-8
 	FMOVS 32(R12), F27; MOVD rows_offsets(R0), R12; MOVD 24(R12), R10; LSL $2, R10; MOVD 8(R12), R12
 	LSL $2, R12
 group:
-	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $1, R5; BEQ rows1; CMP $2, R5; BEQ rows2
-	CMP $3, R5; BEQ rows3
+	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $3, R5; BEQ rows3; CMP $2, R5; BEQ rows2
+	CMP $1, R5; BEQ rows1
 rows4:
 	CMP $16, R6; BLT past4x4
 step4x4:
@@ -12418,6 +12387,7 @@ sums1x4x0add:
 	B sums1x4x0
 
 // func rows5x5s1x1NEON(t *rows)
+// Described in rows.go.
 TEXT ·rows5x5s1x1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -12429,8 +12399,8 @@ TEXT ·rows5x5s1x1NEON(SB), 0, $256-8
 	FLDPQ 32(R12), (F27, F28); FLDPQ 64(R12), (F29, F30); FMOVS 96(R12), F31
 	MOVD rows_offsets(R0), R12; MOVD 40(R12), R10; LSL $2, R10; MOVD 8(R12), R12; LSL $2, R12
 group:
-	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $1, R5; BEQ rows1; CMP $2, R5; BEQ rows2
-	CMP $3, R5; BEQ rows3
+	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $3, R5; BEQ rows3; CMP $2, R5; BEQ rows2
+	CMP $1, R5; BEQ rows1
 rows4:
 	CMP $16, R6; BLT past4x4
 step4x4:
@@ -15537,6 +15507,7 @@ sums1x4x0add:
 	B sums1x4x0
 
 // func rows5x5s2x1NEON(t *rows)
+// Described in rows.go.
 TEXT ·rows5x5s2x1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -15548,8 +15519,8 @@ TEXT ·rows5x5s2x1NEON(SB), 0, $256-8
 	FLDPQ 32(R12), (F27, F28); FLDPQ 64(R12), (F29, F30); FMOVS 96(R12), F31
 	MOVD rows_offsets(R0), R12; MOVD 40(R12), R10; LSL $2, R10; MOVD 8(R12), R12; LSL $2, R12
 group:
-	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $1, R5; BEQ rows1; CMP $2, R5; BEQ rows2
-	CMP $3, R5; BEQ rows3
+	MOVD R3, R11; MOVD R1, R24; MOVD rows_cols(R0), R6; CMP $3, R5; BEQ rows3; CMP $2, R5; BEQ rows2
+	CMP $1, R5; BEQ rows1
 rows4:
 	CMP $16, R6; BLT past4x4
 step4x4:

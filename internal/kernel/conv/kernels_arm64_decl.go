@@ -41,26 +41,6 @@ func winogradInNEON(
 //go:noescape
 func winogradOutNEON(dst, m *float32, step int, res *float32, vectors int, bias, lo, hi float32)
 
-// maxRowNEON sets dst to the larger of dst and src, NaN if either is, 8*n floats, n >= 1.
-//
-//go:noescape
-func maxRowNEON(dst, src *float32, n int)
-
-// addRowNEON adds src to dst, 8*n floats, n >= 1.
-//
-//go:noescape
-func addRowNEON(dst, src *float32, n int)
-
-// deinterleaveNEON writes the even and the odd ones of 8*n floats, n >= 1.
-//
-//go:noescape
-func deinterleaveNEON(even, odd, src *float32, n int)
-
-// interleaveNEON writes even[0], odd[0], even[1], ... of 4*n floats each, n >= 1.
-//
-//go:noescape
-func interleaveNEON(dst, even, odd *float32, n int)
-
 // poolMaxDownNEON reduces the rows under each output row into a line.
 //
 //go:noescape
@@ -100,6 +80,26 @@ func smallPlanesNEON(t *smallPlanes)
 //
 //go:noescape
 func halvedPlanesNEON(t *halvedPlanes)
+
+// callRowsNEON computes t with the kernel of its windows.
+func callRowsNEON(t *rows) {
+	switch t.window {
+	case 311:
+		rows3x3s1x1NEON(t)
+	case 322:
+		rows3x3s2x2NEON(t)
+	case 321:
+		rows3x3s2x1NEON(t)
+	case 312:
+		rows3x3s1x2NEON(t)
+	case 511:
+		rows5x5s1x1NEON(t)
+	case 521:
+		rows5x5s2x1NEON(t)
+	default:
+		rowsNEON(t)
+	}
+}
 
 // rowsNEON computes t, whose limits are set; rowsGo defines it.
 //

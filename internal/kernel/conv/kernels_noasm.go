@@ -56,12 +56,3 @@ func runPoolBand(*poolBand, PoolKind, int) { panic("conv: no pooling of bands") 
 func hasSeparablePool(level) bool { return false }
 
 func runSeparablePool(*separablePool, PoolKind, int) { panic("conv: no separable pooling") }
-
-// reduceRow does what reduceGo does.
-func reduceRow(_ level, kind PoolKind, dst, src []float32) { reduceGo(kind, dst, src) }
-
-// deinterleave does what deinterleaveGo does.
-func deinterleave(_ level, even, odd, src []float32, n int) { deinterleaveGo(even, odd, src, n) }
-
-// interleave does what interleaveGo does.
-func interleave(_ level, dst, even, odd []float32) { interleaveGo(dst, even, odd) }

@@ -25,6 +25,7 @@ DATA ·pixelOrder<>+60(SB)/4, $15
 GLOBL ·pixelOrder<>(SB), RODATA|NOPTR, $64
 
 // func pixelTile14(t *pixelTile)
+// Described in nhwc.go.
 TEXT ·pixelTile14(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -263,6 +264,7 @@ stored:
 	RET
 
 // func pixelTile8(t *pixelTile)
+// Described in nhwc.go.
 TEXT ·pixelTile8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -417,6 +419,7 @@ stored:
 	RET
 
 // func pixelTile7(t *pixelTile)
+// Described in nhwc.go.
 TEXT ·pixelTile7(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -559,6 +562,7 @@ stored:
 	RET
 
 // func pixelTile4(t *pixelTile)
+// Described in nhwc.go.
 TEXT ·pixelTile4(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -658,6 +662,7 @@ stored:
 	RET
 
 // func pixelTile2(t *pixelTile)
+// Described in nhwc.go.
 TEXT ·pixelTile2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -730,6 +735,7 @@ stored:
 	RET
 
 // func pixelTile1(t *pixelTile)
+// Described in nhwc.go.
 TEXT ·pixelTile1(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -789,6 +795,7 @@ stored:
 	RET
 
 // func depthwiseBytes(t *pixelLines)
+// Described in nhwc.go.
 TEXT ·depthwiseBytes(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -838,6 +845,7 @@ pack:
 	RET
 
 // func maxBytes(t *pixelLines)
+// Described in nhwc.go.
 TEXT ·maxBytes(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -857,6 +865,7 @@ group:
 	RET
 
 // func depthwiseThree1(t *pixelThree)
+// Described in nhwc.go.
 TEXT ·depthwiseThree1(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -933,6 +942,7 @@ pack:
 	RET
 
 // func depthwiseThreeSigned1(t *pixelThree)
+// Described in nhwc.go.
 TEXT ·depthwiseThreeSigned1(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1015,6 +1025,7 @@ pack:
 	RET
 
 // func depthwiseThree2(t *pixelThree)
+// Described in nhwc.go.
 TEXT ·depthwiseThree2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1090,6 +1101,7 @@ pack:
 	RET
 
 // func depthwiseThreeSigned2(t *pixelThree)
+// Described in nhwc.go.
 TEXT ·depthwiseThreeSigned2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX

@@ -23,28 +23,19 @@ type rows struct {
 	window        rowsWindow // which windows they are
 }
 
-// rowsWindow names the windows that have a kernel of their own: of so many rows and columns,
-// without dilation, the first number of rows and the second of columns apart.
-type rowsWindow uint8
+// rowsWindow names windows of so many rows and as many columns, without dilation, the second number
+// of rows and the third of columns apart, in decimal digits; those that have a kernel of their own
+// are what the generator lists.
+type rowsWindow uint16
 
-const (
-	anyWindow rowsWindow = iota
-	three1x1
-	three2x2
-	three2x1
-	three1x2
-	five1x1
-	five2x1
-)
+// anyWindow is all windows that have no name.
+const anyWindow rowsWindow = 0
 
 // rowsWindow returns the name of the windows.
 func (p *Params) rowsWindow() rowsWindow {
-	if p.Dilate[1] != 1 || p.Dilate[2] != 1 {
+	size, down, along := p.Kernel[1], p.Stride[1], p.Stride[2]
+	if p.Dilate[1] != 1 || p.Dilate[2] != 1 || p.Kernel[2] != size || max(size, down, along) > 9 {
 		return anyWindow
 	}
-	type window struct{ rows, columns, down, along int }
-	return map[window]rowsWindow{
-		{3, 3, 1, 1}: three1x1, {3, 3, 2, 2}: three2x2, {3, 3, 2, 1}: three2x1,
-		{3, 3, 1, 2}: three1x2, {5, 5, 1, 1}: five1x1, {5, 5, 2, 1}: five2x1,
-	}[window{p.Kernel[1], p.Kernel[2], p.Stride[1], p.Stride[2]}]
+	return rowsWindow(100*size + 10*down + along)
 }

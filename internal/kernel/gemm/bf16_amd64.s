@@ -7,6 +7,7 @@
 #include "go_asm.h"
 
 // func tileAVX512BF16_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -65,6 +66,7 @@ out:
 	RET
 
 // func tileAVX512BF16_1x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -122,6 +124,7 @@ out:
 	RET
 
 // func tileAVX512BF16_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -197,6 +200,7 @@ out:
 	RET
 
 // func tileAVX512BF16_2x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -269,6 +273,7 @@ out:
 	RET
 
 // func tileAVX512BF16_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -358,6 +363,7 @@ out:
 	RET
 
 // func tileAVX512BF16_3x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -444,6 +450,7 @@ out:
 	RET
 
 // func tileAVX512BF16_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -546,6 +553,7 @@ out:
 	RET
 
 // func tileAVX512BF16_4x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -646,6 +654,7 @@ out:
 	RET
 
 // func tileAVX512BF16_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -759,6 +768,7 @@ out:
 	RET
 
 // func tileAVX512BF16_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -884,6 +894,7 @@ out:
 	RET
 
 // func tileAVX512BF16_7x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1026,6 +1037,7 @@ out:
 	RET
 
 // func tileAVX512BF16_8x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1181,6 +1193,7 @@ out:
 	RET
 
 // func tileAVX512BF16_9x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1350,6 +1363,7 @@ out:
 	RET
 
 // func tileAVX512BF16_10x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1535,6 +1549,7 @@ out:
 	RET
 
 // func tileAVX512BF16_11x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1732,6 +1747,7 @@ out:
 	RET
 
 // func tileAVX512BF16_12x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1944,6 +1960,7 @@ out:
 	RET
 
 // func tileAVX512BF16_13x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2171,6 +2188,7 @@ out:
 	RET
 
 // func tileAVX512BF16_14x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2412,6 +2430,7 @@ out:
 	RET
 
 // func tileAVX512BF16_1x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2481,6 +2500,7 @@ out:
 	RET
 
 // func tileAVX512BF16_1x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2548,6 +2568,7 @@ out:
 	RET
 
 // func tileAVX512BF16_2x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2643,6 +2664,7 @@ out:
 	RET
 
 // func tileAVX512BF16_2x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2732,6 +2754,7 @@ out:
 	RET
 
 // func tileAVX512BF16_3x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2849,6 +2872,7 @@ out:
 	RET
 
 // func tileAVX512BF16_3x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2958,6 +2982,7 @@ out:
 	RET
 
 // func tileAVX512BF16_4x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3094,6 +3119,7 @@ out:
 	RET
 
 // func tileAVX512BF16_4x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3226,6 +3252,7 @@ out:
 	RET
 
 // func tileAVX512BF16_5x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3382,6 +3409,7 @@ out:
 	RET
 
 // func tileAVX512BF16_6x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3560,6 +3588,7 @@ out:
 	RET
 
 // func tileAVX512BF16_7x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3760,6 +3789,7 @@ out:
 	RET
 
 // func tileAVX512BF16_8x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3981,6 +4011,7 @@ out:
 	RET
 
 // func tileAVX512BF16_9x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4226,6 +4257,7 @@ out:
 	RET
 
 // func tileAVX512BF16_10x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4492,6 +4524,7 @@ out:
 	RET
 
 // func tileAVX512BF16_11x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4782,6 +4815,7 @@ out:
 	RET
 
 // func tileAVX512BF16_12x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5093,6 +5127,7 @@ out:
 	RET
 
 // func tileAVX512BF16_13x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5427,6 +5462,7 @@ out:
 	RET
 
 // func tileAVX512BF16_14x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512BF16_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5801,6 +5837,7 @@ DATA ·pairOrder<>+60(SB)/4, $0x001f000f
 GLOBL ·pairOrder<>(SB), RODATA|NOPTR, $64
 
 // func joinAVX512BF16(dst, src *float32, ld, cols, k int)
+// Described in bf16.go.
 TEXT ·joinAVX512BF16(SB), 0, $256-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -5838,6 +5875,7 @@ store:
 	RET
 
 // func joinAlongAVX512BF16(dst, src *float32, k int)
+// Described in bf16.go.
 TEXT ·joinAlongAVX512BF16(SB), 0, $256-24
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI

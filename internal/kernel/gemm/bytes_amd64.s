@@ -7,6 +7,7 @@
 #include "go_asm.h"
 
 // func tileAVX512U8S8_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -45,6 +46,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -89,6 +91,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -139,6 +142,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -192,6 +196,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -246,6 +251,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -306,6 +312,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_7x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -372,6 +379,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_8x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -441,6 +449,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_9x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -516,6 +525,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_10x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -595,6 +605,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_11x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -679,6 +690,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_12x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -769,6 +781,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_13x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -863,6 +876,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_14x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -963,6 +977,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_1x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1006,6 +1021,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_2x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1060,6 +1076,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_3x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1125,6 +1142,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_4x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1192,6 +1210,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_5x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1262,6 +1281,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_6x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1341,6 +1361,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_7x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1428,6 +1449,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_8x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1523,6 +1545,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_9x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1627,6 +1650,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_10x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1739,6 +1763,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_11x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1858,6 +1883,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_12x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1986,6 +2012,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_13x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2122,6 +2149,7 @@ out:
 	RET
 
 // func tileAVX512U8S8_14x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512U8S8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2266,6 +2294,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2304,6 +2333,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2348,6 +2378,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2398,6 +2429,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2451,6 +2483,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2505,6 +2538,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2565,6 +2599,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_7x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2631,6 +2666,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_8x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2700,6 +2736,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_9x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2775,6 +2812,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_10x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2854,6 +2892,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_11x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2938,6 +2977,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_12x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3028,6 +3068,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_13x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3122,6 +3163,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_14x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3222,6 +3264,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_1x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3265,6 +3308,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_2x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3319,6 +3363,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_3x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3384,6 +3429,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_4x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3451,6 +3497,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_5x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3521,6 +3568,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_6x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3600,6 +3648,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_7x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3687,6 +3736,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_8x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3782,6 +3832,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_9x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3886,6 +3937,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_10x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3998,6 +4050,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_11x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4117,6 +4170,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_12x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4245,6 +4299,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_13x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4381,6 +4436,7 @@ out:
 	RET
 
 // func tileAVX512S8U8_14x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512S8U8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX

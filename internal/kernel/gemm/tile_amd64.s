@@ -41,6 +41,7 @@ DATA ·laneMask<>+124(SB)/4, $0x00000000
 GLOBL ·laneMask<>(SB), RODATA|NOPTR, $128
 
 // func tileAVX2_1x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -126,6 +127,7 @@ outt:
 	RET
 
 // func tileAVX2_1x8rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_1x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -209,6 +211,7 @@ outt:
 	RET
 
 // func tileAVX2_1x8narrow(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_1x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -293,6 +296,7 @@ outt:
 	RET
 
 // func tileAVX2_2x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -389,6 +393,7 @@ outt:
 	RET
 
 // func tileAVX2_2x8rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_2x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -485,6 +490,7 @@ outt:
 	RET
 
 // func tileAVX2_3x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -592,6 +598,7 @@ outt:
 	RET
 
 // func tileAVX2_3x8rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_3x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -697,6 +704,7 @@ outt:
 	RET
 
 // func tileAVX2_4x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -811,6 +819,7 @@ outt:
 	RET
 
 // func tileAVX2_4x8narrow(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_4x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -928,6 +937,7 @@ outt:
 	RET
 
 // func tileAVX2_5x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1051,6 +1061,7 @@ outt:
 	RET
 
 // func tileAVX2_5x8narrow(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_5x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1176,6 +1187,7 @@ outt:
 	RET
 
 // func tileAVX2_6x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1306,6 +1318,7 @@ outt:
 	RET
 
 // func tileAVX2_6x8narrow(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_6x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1441,6 +1454,7 @@ outt:
 	RET
 
 // func tileAVX2_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1539,6 +1553,7 @@ outt:
 	RET
 
 // func tileAVX2_1x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1634,6 +1649,7 @@ outt:
 	RET
 
 // func tileAVX2_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1746,6 +1762,7 @@ outt:
 	RET
 
 // func tileAVX2_2x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1856,6 +1873,7 @@ outt:
 	RET
 
 // func tileAVX2_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1985,6 +2003,7 @@ outt:
 	RET
 
 // func tileAVX2_3x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2111,6 +2130,7 @@ outt:
 	RET
 
 // func tileAVX2_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2268,6 +2288,7 @@ outt:
 	RET
 
 // func tileAVX2_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2450,6 +2471,7 @@ outt:
 	RET
 
 // func tileAVX2_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2649,6 +2671,7 @@ outt:
 	RET
 
 // func tileAVX512_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2702,6 +2725,7 @@ out:
 	RET
 
 // func tileAVX512_1x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2754,6 +2778,7 @@ out:
 	RET
 
 // func tileAVX512_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2817,6 +2842,7 @@ out:
 	RET
 
 // func tileAVX512_2x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2877,6 +2903,7 @@ out:
 	RET
 
 // func tileAVX512_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2946,6 +2973,7 @@ out:
 	RET
 
 // func tileAVX512_3x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3010,6 +3038,7 @@ out:
 	RET
 
 // func tileAVX512_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3084,6 +3113,7 @@ out:
 	RET
 
 // func tileAVX512_4x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3156,6 +3186,7 @@ out:
 	RET
 
 // func tileAVX512_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3242,6 +3273,7 @@ out:
 	RET
 
 // func tileAVX512_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3333,6 +3365,7 @@ out:
 	RET
 
 // func tileAVX512_7x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3433,6 +3466,7 @@ out:
 	RET
 
 // func tileAVX512_8x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3538,6 +3572,7 @@ out:
 	RET
 
 // func tileAVX512_8x16ahead(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_8x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3644,6 +3679,7 @@ out:
 	RET
 
 // func tileAVX512_9x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3758,6 +3794,7 @@ out:
 	RET
 
 // func tileAVX512_9x16ahead(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_9x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3871,6 +3908,7 @@ out:
 	RET
 
 // func tileAVX512_10x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3994,6 +4032,7 @@ out:
 	RET
 
 // func tileAVX512_10x16ahead(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_10x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4117,6 +4156,7 @@ out:
 	RET
 
 // func tileAVX512_11x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4245,6 +4285,7 @@ out:
 	RET
 
 // func tileAVX512_11x16ahead(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_11x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4373,6 +4414,7 @@ out:
 	RET
 
 // func tileAVX512_12x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4509,6 +4551,7 @@ out:
 	RET
 
 // func tileAVX512_12x16ahead(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_12x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4646,6 +4689,7 @@ out:
 	RET
 
 // func tileAVX512_13x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4789,6 +4833,7 @@ out:
 	RET
 
 // func tileAVX512_13x16ahead(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_13x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4933,6 +4978,7 @@ out:
 	RET
 
 // func tileAVX512_14x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5084,6 +5130,7 @@ out:
 	RET
 
 // func tileAVX512_14x16ahead(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_14x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5234,6 +5281,7 @@ out:
 	RET
 
 // func tileAVX512_1x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5296,6 +5344,7 @@ out:
 	RET
 
 // func tileAVX512_1x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5355,6 +5404,7 @@ out:
 	RET
 
 // func tileAVX512_2x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5432,6 +5482,7 @@ out:
 	RET
 
 // func tileAVX512_2x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5503,6 +5554,7 @@ out:
 	RET
 
 // func tileAVX512_3x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5593,6 +5645,7 @@ out:
 	RET
 
 // func tileAVX512_3x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5674,6 +5727,7 @@ out:
 	RET
 
 // func tileAVX512_4x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5772,6 +5826,7 @@ out:
 	RET
 
 // func tileAVX512_4x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5866,6 +5921,7 @@ out:
 	RET
 
 // func tileAVX512_5x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5974,6 +6030,7 @@ out:
 	RET
 
 // func tileAVX512_6x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6094,6 +6151,7 @@ out:
 	RET
 
 // func tileAVX512_7x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6227,6 +6285,7 @@ out:
 	RET
 
 // func tileAVX512_8x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6384,6 +6443,7 @@ out:
 	RET
 
 // func tileAVX512_9x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6555,6 +6615,7 @@ out:
 	RET
 
 // func tileAVX512_10x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6738,6 +6799,7 @@ out:
 	RET
 
 // func tileAVX512_11x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6935,6 +6997,7 @@ out:
 	RET
 
 // func tileAVX512_12x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7144,6 +7207,7 @@ out:
 	RET
 
 // func tileAVX512_13x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7366,6 +7430,7 @@ out:
 	RET
 
 // func tileAVX512_14x32(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX512_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7601,6 +7666,7 @@ out:
 	RET
 
 // func transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)
+// Described in pack.go.
 TEXT ·transposeAVX512(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -7662,6 +7728,7 @@ done:
 	RET
 
 // func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)
+// Described in pack.go.
 TEXT ·transposeAVX2(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -7691,6 +7758,7 @@ block:
 	RET
 
 // func copyRowsAVX2(dst *float32, dstStride int, src *float32, ld, k, panels int)
+// Described in pack.go.
 TEXT ·copyRowsAVX2(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -7708,6 +7776,7 @@ panel:
 	RET
 
 // func copyRowsAVX512(dst *float32, dstStride int, src *float32, ld, k, panels int)
+// Described in pack.go.
 TEXT ·copyRowsAVX512(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -7725,6 +7794,7 @@ panel:
 	RET
 
 // func copyPartAVX2(dst *float32, width int, src *float32, ld, cols, k int)
+// Described in pack.go.
 TEXT ·copyPartAVX2(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -7745,6 +7815,7 @@ narrow:
 	RET
 
 // func copyPartAVX512(dst *float32, width int, src *float32, ld, cols, k int)
+// Described in pack.go.
 TEXT ·copyPartAVX512(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -7765,6 +7836,7 @@ narrow:
 	RET
 
 // func peakAVX2(n int)
+// Described in pack.go.
 TEXT ·peakAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ n+0(FP), CX
@@ -7781,6 +7853,7 @@ loop:
 	RET
 
 // func peakAVX512(n int)
+// Described in pack.go.
 TEXT ·peakAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ n+0(FP), CX

@@ -48,6 +48,7 @@ DATA ·wideWords<>+16(SB)/4, $0x00ff00ff
 GLOBL ·wideWords<>(SB), RODATA|NOPTR, $20
 
 // func roundAVX2(dst, src *float32, n int)
+// Described in pack_wide.go.
 TEXT ·roundAVX2(SB), 0, $256-24
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -62,6 +63,7 @@ loop:
 	RET
 
 // func joinAVX2(dst, src *float32, cols, pairs int)
+// Described in pack_wide.go.
 TEXT ·joinAVX2(SB), 0, $256-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -83,6 +85,7 @@ columns:
 	RET
 
 // func widenUnsignedAVX2(dst, src *float32, n int)
+// Described in pack_wide.go.
 TEXT ·widenUnsignedAVX2(SB), 0, $256-24
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -96,6 +99,7 @@ loop:
 	RET
 
 // func widenSignedAVX2(dst, src *float32, n int)
+// Described in pack_wide.go.
 TEXT ·widenSignedAVX2(SB), 0, $256-24
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -109,6 +113,7 @@ loop:
 	RET
 
 // func tileAVX2BF16_1x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -194,6 +199,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_1x8rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_1x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -278,6 +284,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_2x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -376,6 +383,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_2x8rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_2x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -473,6 +481,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_3x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -581,6 +590,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_3x8rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_3x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -687,6 +697,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_4x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -803,6 +814,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_5x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -927,6 +939,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_6x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1059,6 +1072,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1160,6 +1174,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_1x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1258,6 +1273,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1374,6 +1390,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_2x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1487,6 +1504,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1623,6 +1641,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_3x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1751,6 +1770,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -1902,6 +1922,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2080,6 +2101,7 @@ outt:
 	RET
 
 // func tileAVX2BF16_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2BF16_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2277,6 +2299,7 @@ outt:
 	RET
 
 // func tileWideBF16_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2332,6 +2355,7 @@ out:
 	RET
 
 // func tileWideBF16_1x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2386,6 +2410,7 @@ out:
 	RET
 
 // func tileWideBF16_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2452,6 +2477,7 @@ out:
 	RET
 
 // func tileWideBF16_2x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2514,6 +2540,7 @@ out:
 	RET
 
 // func tileWideBF16_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2588,6 +2615,7 @@ out:
 	RET
 
 // func tileWideBF16_3x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2656,6 +2684,7 @@ out:
 	RET
 
 // func tileWideBF16_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2736,6 +2765,7 @@ out:
 	RET
 
 // func tileWideBF16_4x16rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2812,6 +2842,7 @@ out:
 	RET
 
 // func tileWideBF16_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2893,6 +2924,7 @@ out:
 	RET
 
 // func tileWideBF16_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -2980,6 +3012,7 @@ out:
 	RET
 
 // func tileWideBF16_7x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3078,6 +3111,7 @@ out:
 	RET
 
 // func tileWideBF16_8x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3187,6 +3221,7 @@ out:
 	RET
 
 // func tileWideBF16_9x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3304,6 +3339,7 @@ out:
 	RET
 
 // func tileWideBF16_10x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3432,6 +3468,7 @@ out:
 	RET
 
 // func tileWideBF16_11x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3566,6 +3603,7 @@ out:
 	RET
 
 // func tileWideBF16_12x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3710,6 +3748,7 @@ out:
 	RET
 
 // func tileWideBF16_13x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -3862,6 +3901,7 @@ out:
 	RET
 
 // func tileWideBF16_14x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4021,6 +4061,7 @@ out:
 	RET
 
 // func tileWideBF16_1x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4086,6 +4127,7 @@ out:
 	RET
 
 // func tileWideBF16_1x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4148,6 +4190,7 @@ out:
 	RET
 
 // func tileWideBF16_2x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4230,6 +4273,7 @@ out:
 	RET
 
 // func tileWideBF16_2x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4304,6 +4348,7 @@ out:
 	RET
 
 // func tileWideBF16_3x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4401,6 +4446,7 @@ out:
 	RET
 
 // func tileWideBF16_3x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4484,6 +4530,7 @@ out:
 	RET
 
 // func tileWideBF16_4x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4590,6 +4637,7 @@ out:
 	RET
 
 // func tileWideBF16_4x32rest(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4690,6 +4738,7 @@ out:
 	RET
 
 // func tileWideBF16_5x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4806,6 +4855,7 @@ out:
 	RET
 
 // func tileWideBF16_6x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -4938,6 +4988,7 @@ out:
 	RET
 
 // func tileWideBF16_7x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5083,6 +5134,7 @@ out:
 	RET
 
 // func tileWideBF16_8x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5240,6 +5292,7 @@ out:
 	RET
 
 // func tileWideBF16_9x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5412,6 +5465,7 @@ out:
 	RET
 
 // func tileWideBF16_10x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5596,6 +5650,7 @@ out:
 	RET
 
 // func tileWideBF16_11x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -5794,6 +5849,7 @@ out:
 	RET
 
 // func tileWideBF16_12x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6004,6 +6060,7 @@ out:
 	RET
 
 // func tileWideBF16_13x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6228,6 +6285,7 @@ out:
 	RET
 
 // func tileWideBF16_14x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideBF16_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6465,6 +6523,7 @@ out:
 	RET
 
 // func tileAVX2U8S8_1x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6520,6 +6579,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_2x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6582,6 +6642,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_3x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6652,6 +6713,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_4x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6728,6 +6790,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_5x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6812,6 +6875,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_6x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6902,6 +6966,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -6969,6 +7034,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7047,6 +7113,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7138,6 +7205,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7238,6 +7306,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7353,6 +7422,7 @@ outt:
 	RET
 
 // func tileAVX2U8S8_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2U8S8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7480,6 +7550,7 @@ outt:
 	RET
 
 // func tileWideU8S8_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7520,6 +7591,7 @@ out:
 	RET
 
 // func tileWideU8S8_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7568,6 +7640,7 @@ out:
 	RET
 
 // func tileWideU8S8_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7624,6 +7697,7 @@ out:
 	RET
 
 // func tileWideU8S8_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7684,6 +7758,7 @@ out:
 	RET
 
 // func tileWideU8S8_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7748,6 +7823,7 @@ out:
 	RET
 
 // func tileWideU8S8_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7818,6 +7894,7 @@ out:
 	RET
 
 // func tileWideU8S8_7x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7895,6 +7972,7 @@ out:
 	RET
 
 // func tileWideU8S8_8x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -7979,6 +8057,7 @@ out:
 	RET
 
 // func tileWideU8S8_9x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8069,6 +8148,7 @@ out:
 	RET
 
 // func tileWideU8S8_10x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8166,6 +8246,7 @@ out:
 	RET
 
 // func tileWideU8S8_11x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8268,6 +8349,7 @@ out:
 	RET
 
 // func tileWideU8S8_12x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8377,6 +8459,7 @@ out:
 	RET
 
 // func tileWideU8S8_13x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8494,6 +8577,7 @@ out:
 	RET
 
 // func tileWideU8S8_14x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8619,6 +8703,7 @@ out:
 	RET
 
 // func tileWideU8S8_1x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8669,6 +8754,7 @@ out:
 	RET
 
 // func tileWideU8S8_2x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8733,6 +8819,7 @@ out:
 	RET
 
 // func tileWideU8S8_3x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8810,6 +8897,7 @@ out:
 	RET
 
 // func tileWideU8S8_4x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8893,6 +8981,7 @@ out:
 	RET
 
 // func tileWideU8S8_5x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -8983,6 +9072,7 @@ out:
 	RET
 
 // func tileWideU8S8_6x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -9084,6 +9174,7 @@ out:
 	RET
 
 // func tileWideU8S8_7x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -9195,6 +9286,7 @@ out:
 	RET
 
 // func tileWideU8S8_8x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -9316,6 +9408,7 @@ out:
 	RET
 
 // func tileWideU8S8_9x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -9449,6 +9542,7 @@ out:
 	RET
 
 // func tileWideU8S8_10x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -9592,6 +9686,7 @@ out:
 	RET
 
 // func tileWideU8S8_11x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -9746,6 +9841,7 @@ out:
 	RET
 
 // func tileWideU8S8_12x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -9911,6 +10007,7 @@ out:
 	RET
 
 // func tileWideU8S8_13x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10087,6 +10184,7 @@ out:
 	RET
 
 // func tileWideU8S8_14x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideU8S8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10273,6 +10371,7 @@ out:
 	RET
 
 // func tileAVX2S8U8_1x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10328,6 +10427,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_2x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10390,6 +10490,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_3x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10460,6 +10561,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_4x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10536,6 +10638,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_5x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10620,6 +10723,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_6x8(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10710,6 +10814,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10777,6 +10882,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10855,6 +10961,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -10946,6 +11053,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11046,6 +11154,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11161,6 +11270,7 @@ outt:
 	RET
 
 // func tileAVX2S8U8_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileAVX2S8U8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11288,6 +11398,7 @@ outt:
 	RET
 
 // func tileWideS8U8_1x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11328,6 +11439,7 @@ out:
 	RET
 
 // func tileWideS8U8_2x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11376,6 +11488,7 @@ out:
 	RET
 
 // func tileWideS8U8_3x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11432,6 +11545,7 @@ out:
 	RET
 
 // func tileWideS8U8_4x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11492,6 +11606,7 @@ out:
 	RET
 
 // func tileWideS8U8_5x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11556,6 +11671,7 @@ out:
 	RET
 
 // func tileWideS8U8_6x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11626,6 +11742,7 @@ out:
 	RET
 
 // func tileWideS8U8_7x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11703,6 +11820,7 @@ out:
 	RET
 
 // func tileWideS8U8_8x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11787,6 +11905,7 @@ out:
 	RET
 
 // func tileWideS8U8_9x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11877,6 +11996,7 @@ out:
 	RET
 
 // func tileWideS8U8_10x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -11974,6 +12094,7 @@ out:
 	RET
 
 // func tileWideS8U8_11x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12076,6 +12197,7 @@ out:
 	RET
 
 // func tileWideS8U8_12x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12185,6 +12307,7 @@ out:
 	RET
 
 // func tileWideS8U8_13x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12302,6 +12425,7 @@ out:
 	RET
 
 // func tileWideS8U8_14x16(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12427,6 +12551,7 @@ out:
 	RET
 
 // func tileWideS8U8_1x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12477,6 +12602,7 @@ out:
 	RET
 
 // func tileWideS8U8_2x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12541,6 +12667,7 @@ out:
 	RET
 
 // func tileWideS8U8_3x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12618,6 +12745,7 @@ out:
 	RET
 
 // func tileWideS8U8_4x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12701,6 +12829,7 @@ out:
 	RET
 
 // func tileWideS8U8_5x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12791,6 +12920,7 @@ out:
 	RET
 
 // func tileWideS8U8_6x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -12892,6 +13022,7 @@ out:
 	RET
 
 // func tileWideS8U8_7x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -13003,6 +13134,7 @@ out:
 	RET
 
 // func tileWideS8U8_8x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -13124,6 +13256,7 @@ out:
 	RET
 
 // func tileWideS8U8_9x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -13257,6 +13390,7 @@ out:
 	RET
 
 // func tileWideS8U8_10x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -13400,6 +13534,7 @@ out:
 	RET
 
 // func tileWideS8U8_11x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -13554,6 +13689,7 @@ out:
 	RET
 
 // func tileWideS8U8_12x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -13719,6 +13855,7 @@ out:
 	RET
 
 // func tileWideS8U8_13x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
@@ -13895,6 +14032,7 @@ out:
 	RET
 
 // func tileWideS8U8_14x32(t *tile)
+// Described in tile.go.
 TEXT ·tileWideS8U8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX

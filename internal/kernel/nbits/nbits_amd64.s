@@ -25,6 +25,7 @@ DATA ·centred<>+60(SB)/4, $0x40e00000
 GLOBL ·centred<>(SB), RODATA|NOPTR, $64
 
 // func floatsAVX21(t *tile)
+// Described in product.go.
 TEXT ·floatsAVX21(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -57,6 +58,7 @@ centred:
 	RET
 
 // func floatsAVX22(t *tile)
+// Described in product.go.
 TEXT ·floatsAVX22(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -96,6 +98,7 @@ centred:
 	RET
 
 // func floatsAVX23(t *tile)
+// Described in product.go.
 TEXT ·floatsAVX23(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -142,6 +145,7 @@ centred:
 	RET
 
 // func bytesAVX21(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX21(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -165,6 +169,7 @@ centred:
 	RET
 
 // func bytesAVX22(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX22(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -195,6 +200,7 @@ centred:
 	RET
 
 // func bytesAVX23(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX23(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -228,6 +234,7 @@ centred:
 	RET
 
 // func widenAVX2(x *strip)
+// Described in rows.go.
 TEXT ·widenAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), AX
@@ -259,6 +266,7 @@ chunk:
 	RET
 
 // func quantiseAVX2(dst *byte, x *float32, vectors, blocks int)
+// Described in rows.go.
 TEXT ·quantiseAVX2(SB), 0, $256-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -289,6 +297,7 @@ round:
 	RET
 
 // func floatsAVX5121(t *tile)
+// Described in product.go.
 TEXT ·floatsAVX5121(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -317,6 +326,7 @@ centred:
 	RET
 
 // func floatsAVX5122(t *tile)
+// Described in product.go.
 TEXT ·floatsAVX5122(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -349,6 +359,7 @@ centred:
 	RET
 
 // func floatsAVX5123(t *tile)
+// Described in product.go.
 TEXT ·floatsAVX5123(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -389,6 +400,7 @@ centred:
 	RET
 
 // func floatsAVX5124(t *tile)
+// Described in product.go.
 TEXT ·floatsAVX5124(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -432,6 +444,7 @@ centred:
 	RET
 
 // func bytesAVX5121(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5121(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -452,6 +465,7 @@ centred:
 	RET
 
 // func bytesAVX5122(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5122(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -478,6 +492,7 @@ centred:
 	RET
 
 // func bytesAVX5123(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5123(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -507,6 +522,7 @@ centred:
 	RET
 
 // func bytesAVX5124(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5124(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -540,6 +556,7 @@ centred:
 	RET
 
 // func bytesAVX5125(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5125(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -576,6 +593,7 @@ centred:
 	RET
 
 // func bytesAVX5126(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5126(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -615,6 +633,7 @@ centred:
 	RET
 
 // func bytesAVX5127(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5127(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -659,6 +678,7 @@ centred:
 	RET
 
 // func bytesAVX5128(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5128(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -705,6 +725,7 @@ centred:
 	RET
 
 // func bytesAVX5129(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX5129(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -755,6 +776,7 @@ centred:
 	RET
 
 // func bytesAVX51210(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX51210(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -809,6 +831,7 @@ centred:
 	RET
 
 // func bytesAVX51211(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX51211(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -867,6 +890,7 @@ centred:
 	RET
 
 // func bytesAVX51212(t *tile)
+// Described in product.go.
 TEXT ·bytesAVX51212(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), AX
@@ -928,6 +952,7 @@ centred:
 	RET
 
 // func widenAVX512(x *strip)
+// Described in rows.go.
 TEXT ·widenAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), AX
@@ -955,6 +980,7 @@ chunk:
 	RET
 
 // func quantiseAVX512(dst *byte, x *float32, vectors, blocks int)
+// Described in rows.go.
 TEXT ·quantiseAVX512(SB), 0, $256-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI

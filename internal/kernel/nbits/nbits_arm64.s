@@ -7,6 +7,7 @@
 #include "go_asm.h"
 
 // func bytesDot1(t *tile)
+// Described in neon.go.
 TEXT ·bytesDot1(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -56,6 +57,7 @@ centred:
 	RET
 
 // func bytesDot2(t *tile)
+// Described in neon.go.
 TEXT ·bytesDot2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -124,6 +126,7 @@ centred:
 	RET
 
 // func bytesDot3(t *tile)
+// Described in neon.go.
 TEXT ·bytesDot3(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
@@ -211,6 +214,7 @@ centred:
 	RET
 
 // func widenNEON(dst *float32, stride int, scales, q *byte, zeros *float32, chunks int)
+// Described in neon.go.
 TEXT ·widenNEON(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVD dst+0(FP), R0

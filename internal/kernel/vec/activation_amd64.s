@@ -190,6 +190,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func reluAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·reluAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -213,6 +214,7 @@ done:
 	RET
 
 // func reluAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·reluAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -236,6 +238,7 @@ done:
 	RET
 
 // func clipAVX512(dst, x []float32, lo, hi float32)
+// Described in activation.go.
 TEXT ·clipAVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -263,6 +266,7 @@ done:
 	RET
 
 // func clipAVX2(dst, x []float32, lo, hi float32)
+// Described in activation.go.
 TEXT ·clipAVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -290,6 +294,7 @@ done:
 	RET
 
 // func gridAVX512(dst, x []float32, scale, lo, hi float32)
+// Described in activation.go.
 TEXT ·gridAVX512(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -321,6 +326,7 @@ done:
 	RET
 
 // func gridAVX2(dst, x []float32, scale, lo, hi float32)
+// Described in activation.go.
 TEXT ·gridAVX2(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -352,6 +358,7 @@ done:
 	RET
 
 // func leakyReluAVX512(dst, x []float32, alpha float32)
+// Described in activation.go.
 TEXT ·leakyReluAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -379,6 +386,7 @@ done:
 	RET
 
 // func leakyReluAVX2(dst, x []float32, alpha float32)
+// Described in activation.go.
 TEXT ·leakyReluAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -406,6 +414,7 @@ done:
 	RET
 
 // func hardSigmoidAVX512(dst, x []float32, alpha, beta float32)
+// Described in activation.go.
 TEXT ·hardSigmoidAVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -435,6 +444,7 @@ done:
 	RET
 
 // func hardSigmoidAVX2(dst, x []float32, alpha, beta float32)
+// Described in activation.go.
 TEXT ·hardSigmoidAVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -464,6 +474,7 @@ done:
 	RET
 
 // func hardSwishAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·hardSwishAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -493,6 +504,7 @@ done:
 	RET
 
 // func hardSwishAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·hardSwishAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -522,6 +534,7 @@ done:
 	RET
 
 // func sigmoidAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·sigmoidAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -569,6 +582,7 @@ done:
 	RET
 
 // func sigmoidAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·sigmoidAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -626,6 +640,7 @@ done:
 	RET
 
 // func siluAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·siluAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -676,6 +691,7 @@ done:
 	RET
 
 // func siluAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·siluAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -736,6 +752,7 @@ done:
 	RET
 
 // func geluAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·geluAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -816,6 +833,7 @@ done:
 	RET
 
 // func geluAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·geluAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -867,6 +885,7 @@ done:
 	RET
 
 // func geluTanhAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·geluTanhAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -920,6 +939,7 @@ done:
 	RET
 
 // func geluTanhAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·geluTanhAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -982,6 +1002,7 @@ done:
 	RET
 
 // func softplusAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·softplusAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -1058,6 +1079,7 @@ done:
 	RET
 
 // func softplusAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·softplusAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -1114,6 +1136,7 @@ done:
 	RET
 
 // func eluAVX512(dst, x []float32, alpha float32)
+// Described in activation.go.
 TEXT ·eluAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -1166,6 +1189,7 @@ done:
 	RET
 
 // func eluAVX2(dst, x []float32, alpha float32)
+// Described in activation.go.
 TEXT ·eluAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -1223,6 +1247,7 @@ done:
 	RET
 
 // func mishAVX512(dst, x []float32)
+// Described in activation.go.
 TEXT ·mishAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -1271,6 +1296,7 @@ done:
 	RET
 
 // func mishAVX2(dst, x []float32)
+// Described in activation.go.
 TEXT ·mishAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI

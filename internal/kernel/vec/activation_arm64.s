@@ -184,6 +184,7 @@ DATA activation<>+1400(SB)/8, $0x4000000040000000
 GLOBL activation<>(SB), RODATA|NOPTR, $1408
 
 // func reluNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·reluNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -219,6 +220,7 @@ done:
 	RET
 
 // func clipNEON(dst, x []float32, lo, hi float32)
+// Described in activation.go.
 TEXT ·clipNEON(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -263,6 +265,7 @@ done:
 	RET
 
 // func gridNEON(dst, x []float32, scale, lo, hi float32)
+// Described in activation.go.
 TEXT ·gridNEON(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -346,6 +349,7 @@ done:
 	RET
 
 // func leakyReluNEON(dst, x []float32, alpha float32)
+// Described in activation.go.
 TEXT ·leakyReluNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -395,6 +399,7 @@ done:
 	RET
 
 // func hardSigmoidNEON(dst, x []float32, alpha, beta float32)
+// Described in activation.go.
 TEXT ·hardSigmoidNEON(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -452,6 +457,7 @@ done:
 	RET
 
 // func hardSwishNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·hardSwishNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -516,6 +522,7 @@ done:
 	RET
 
 // func sigmoidNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·sigmoidNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -729,6 +736,7 @@ done:
 	RET
 
 // func siluNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·siluNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -959,6 +967,7 @@ done:
 	RET
 
 // func geluNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·geluNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -1311,6 +1320,7 @@ done:
 	RET
 
 // func geluTanhNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·geluTanhNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -1558,6 +1568,7 @@ done:
 	RET
 
 // func softplusNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·softplusNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -1964,6 +1975,7 @@ done:
 	RET
 
 // func eluNEON(dst, x []float32, alpha float32)
+// Described in activation.go.
 TEXT ·eluNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -2155,6 +2167,7 @@ done:
 	RET
 
 // func mishNEON(dst, x []float32)
+// Described in activation.go.
 TEXT ·mishNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3

@@ -16,6 +16,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func addAVX512(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·addAVX512(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -42,6 +43,7 @@ done:
 	RET
 
 // func addAVX2(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·addAVX2(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -68,6 +70,7 @@ done:
 	RET
 
 // func subAVX512(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·subAVX512(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -94,6 +97,7 @@ done:
 	RET
 
 // func subAVX2(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·subAVX2(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -120,6 +124,7 @@ done:
 	RET
 
 // func addBitsAVX512(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·addBitsAVX512(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -146,6 +151,7 @@ done:
 	RET
 
 // func addBitsAVX2(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·addBitsAVX2(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -172,6 +178,7 @@ done:
 	RET
 
 // func mulAVX512(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·mulAVX512(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -198,6 +205,7 @@ done:
 	RET
 
 // func mulAVX2(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·mulAVX2(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -224,6 +232,7 @@ done:
 	RET
 
 // func divAVX512(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·divAVX512(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -250,6 +259,7 @@ done:
 	RET
 
 // func divAVX2(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·divAVX2(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -276,6 +286,7 @@ done:
 	RET
 
 // func maximumAVX512(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·maximumAVX512(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -303,6 +314,7 @@ done:
 	RET
 
 // func maximumAVX2(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·maximumAVX2(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -330,6 +342,7 @@ done:
 	RET
 
 // func minimumAVX512(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·minimumAVX512(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -357,6 +370,7 @@ done:
 	RET
 
 // func minimumAVX2(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·minimumAVX2(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -384,6 +398,7 @@ done:
 	RET
 
 // func addBitsScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·addBitsScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -408,6 +423,7 @@ done:
 	RET
 
 // func addBitsScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·addBitsScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -432,6 +448,7 @@ done:
 	RET
 
 // func addScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·addScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -456,6 +473,7 @@ done:
 	RET
 
 // func addScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·addScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -480,6 +498,7 @@ done:
 	RET
 
 // func rsubScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·rsubScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -504,6 +523,7 @@ done:
 	RET
 
 // func rsubScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·rsubScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -528,6 +548,7 @@ done:
 	RET
 
 // func mulScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·mulScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -552,6 +573,7 @@ done:
 	RET
 
 // func mulScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·mulScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -576,6 +598,7 @@ done:
 	RET
 
 // func divScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·divScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -600,6 +623,7 @@ done:
 	RET
 
 // func divScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·divScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -624,6 +648,7 @@ done:
 	RET
 
 // func rdivScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·rdivScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -648,6 +673,7 @@ done:
 	RET
 
 // func rdivScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·rdivScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -672,6 +698,7 @@ done:
 	RET
 
 // func maxScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·maxScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -698,6 +725,7 @@ done:
 	RET
 
 // func maxScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·maxScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -724,6 +752,7 @@ done:
 	RET
 
 // func minScalarAVX512(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·minScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -750,6 +779,7 @@ done:
 	RET
 
 // func minScalarAVX2(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·minScalarAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -776,6 +806,7 @@ done:
 	RET
 
 // func axpyAVX512(dst, x, y []float32, a float32)
+// Described in arithmetic.go.
 TEXT ·axpyAVX512(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -803,6 +834,7 @@ done:
 	RET
 
 // func axpyAVX2(dst, x, y []float32, a float32)
+// Described in arithmetic.go.
 TEXT ·axpyAVX2(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -830,6 +862,7 @@ done:
 	RET
 
 // func axpyBitsAVX512(dst, x, y []float32, a float32)
+// Described in arithmetic.go.
 TEXT ·axpyBitsAVX512(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -858,6 +891,7 @@ done:
 	RET
 
 // func axpyBitsAVX2(dst, x, y []float32, a float32)
+// Described in arithmetic.go.
 TEXT ·axpyBitsAVX2(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -886,6 +920,7 @@ done:
 	RET
 
 // func fmaAVX512(dst, a, b, c []float32)
+// Described in arithmetic.go.
 TEXT ·fmaAVX512(SB), 0, $128-96
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -914,6 +949,7 @@ done:
 	RET
 
 // func fmaAVX2(dst, a, b, c []float32)
+// Described in arithmetic.go.
 TEXT ·fmaAVX2(SB), 0, $128-96
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -942,6 +978,7 @@ done:
 	RET
 
 // func affineAVX512(dst, x []float32, scale, bias float32)
+// Described in arithmetic.go.
 TEXT ·affineAVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -968,6 +1005,7 @@ done:
 	RET
 
 // func affineAVX2(dst, x []float32, scale, bias float32)
+// Described in arithmetic.go.
 TEXT ·affineAVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI

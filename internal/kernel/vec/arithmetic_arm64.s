@@ -6,6 +6,7 @@
 #include "textflag.h"
 
 // func addNEON(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·addNEON(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -47,6 +48,7 @@ done:
 	RET
 
 // func subNEON(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·subNEON(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -88,6 +90,7 @@ done:
 	RET
 
 // func addBitsNEON(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·addBitsNEON(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -129,6 +132,7 @@ done:
 	RET
 
 // func mulNEON(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·mulNEON(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -170,6 +174,7 @@ done:
 	RET
 
 // func divNEON(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·divNEON(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -211,6 +216,7 @@ done:
 	RET
 
 // func maximumNEON(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·maximumNEON(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -252,6 +258,7 @@ done:
 	RET
 
 // func minimumNEON(dst, a, b []float32)
+// Described in arithmetic.go.
 TEXT ·minimumNEON(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -293,6 +300,7 @@ done:
 	RET
 
 // func addBitsScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·addBitsScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -329,6 +337,7 @@ done:
 	RET
 
 // func addScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·addScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -365,6 +374,7 @@ done:
 	RET
 
 // func rsubScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·rsubScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -401,6 +411,7 @@ done:
 	RET
 
 // func mulScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·mulScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -437,6 +448,7 @@ done:
 	RET
 
 // func divScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·divScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -473,6 +485,7 @@ done:
 	RET
 
 // func rdivScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·rdivScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -509,6 +522,7 @@ done:
 	RET
 
 // func maxScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·maxScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -545,6 +559,7 @@ done:
 	RET
 
 // func minScalarNEON(dst, x []float32, s float32)
+// Described in arithmetic.go.
 TEXT ·minScalarNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -581,6 +596,7 @@ done:
 	RET
 
 // func axpyNEON(dst, x, y []float32, a float32)
+// Described in arithmetic.go.
 TEXT ·axpyNEON(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -623,6 +639,7 @@ done:
 	RET
 
 // func axpyBitsNEON(dst, x, y []float32, a float32)
+// Described in arithmetic.go.
 TEXT ·axpyBitsNEON(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -671,6 +688,7 @@ done:
 	RET
 
 // func fmaNEON(dst, a, b, c []float32)
+// Described in arithmetic.go.
 TEXT ·fmaNEON(SB), 0, $128-96
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -718,6 +736,7 @@ done:
 	RET
 
 // func affineNEON(dst, x []float32, scale, bias float32)
+// Described in arithmetic.go.
 TEXT ·affineNEON(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3

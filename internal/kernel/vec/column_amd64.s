@@ -52,6 +52,7 @@ DATA column<>+344(SB)/8, $0x3f8000003f800000
 GLOBL column<>(SB), RODATA|NOPTR, $352
 
 // func maxRowsAVX512(x *float32, rows int, v *float32)
+// Described in column.go.
 TEXT ·maxRowsAVX512(SB), 0, $128-24
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), DI
@@ -78,6 +79,7 @@ done:
 	RET
 
 // func maxRowsAVX2(x *float32, rows int, v *float32)
+// Described in column.go.
 TEXT ·maxRowsAVX2(SB), 0, $128-24
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), DI
@@ -100,6 +102,7 @@ done:
 	RET
 
 // func expRowsAVX512(x *float32, rows int, v, sum *float32)
+// Described in column.go.
 TEXT ·expRowsAVX512(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), DI
@@ -156,6 +159,7 @@ done:
 	RET
 
 // func expRowsAVX2(x *float32, rows int, v, sum *float32)
+// Described in column.go.
 TEXT ·expRowsAVX2(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), DI
@@ -208,6 +212,7 @@ done:
 	RET
 
 // func mulRowsAVX512(x *float32, rows int, v *float32)
+// Described in column.go.
 TEXT ·mulRowsAVX512(SB), 0, $128-24
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), DI
@@ -233,6 +238,7 @@ done:
 	RET
 
 // func mulRowsAVX2(x *float32, rows int, v *float32)
+// Described in column.go.
 TEXT ·mulRowsAVX2(SB), 0, $128-24
 	NO_LOCAL_POINTERS
 	MOVQ x+0(FP), DI

@@ -52,6 +52,7 @@ DATA column<>+344(SB)/8, $0x3f8000003f800000
 GLOBL column<>(SB), RODATA|NOPTR, $352
 
 // func maxRowsNEON(x *float32, rows int, v *float32)
+// Described in column.go.
 TEXT ·maxRowsNEON(SB), 0, $128-24
 	NO_LOCAL_POINTERS
 	MOVD x+0(FP), R3
@@ -111,6 +112,7 @@ done:
 	RET
 
 // func expRowsNEON(x *float32, rows int, v, sum *float32)
+// Described in column.go.
 TEXT ·expRowsNEON(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVD x+0(FP), R3
@@ -233,6 +235,7 @@ done:
 	RET
 
 // func mulRowsNEON(x *float32, rows int, v *float32)
+// Described in column.go.
 TEXT ·mulRowsNEON(SB), 0, $128-24
 	NO_LOCAL_POINTERS
 	MOVD x+0(FP), R3

@@ -6,6 +6,7 @@
 #include "textflag.h"
 
 // func equalInt32AVX512(dst []bool, x []int32, v int32)
+// Described in compare.go.
 TEXT ·equalInt32AVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -21,6 +22,7 @@ done:
 	RET
 
 // func equalInt32AVX2(dst []bool, x []int32, v int32)
+// Described in compare.go.
 TEXT ·equalInt32AVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI

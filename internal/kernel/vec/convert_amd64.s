@@ -44,6 +44,7 @@ DATA convert<>+280(SB)/8, $0x42fe000042fe0000
 GLOBL convert<>(SB), RODATA|NOPTR, $288
 
 // func float16ToFloat32AVX512(dst []float32, x []uint16)
+// Described in convert.go.
 TEXT ·float16ToFloat32AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -58,6 +59,7 @@ done:
 	RET
 
 // func float16ToFloat32AVX2(dst []float32, x []uint16)
+// Described in convert.go.
 TEXT ·float16ToFloat32AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -72,6 +74,7 @@ done:
 	RET
 
 // func float32ToFloat16AVX512(dst []uint16, x []float32)
+// Described in convert.go.
 TEXT ·float32ToFloat16AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -86,6 +89,7 @@ done:
 	RET
 
 // func float32ToFloat16AVX2(dst []uint16, x []float32)
+// Described in convert.go.
 TEXT ·float32ToFloat16AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -100,6 +104,7 @@ done:
 	RET
 
 // func bfloat16ToFloat32AVX512(dst []float32, x []uint16)
+// Described in convert.go.
 TEXT ·bfloat16ToFloat32AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -115,6 +120,7 @@ done:
 	RET
 
 // func bfloat16ToFloat32AVX2(dst []float32, x []uint16)
+// Described in convert.go.
 TEXT ·bfloat16ToFloat32AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -130,6 +136,7 @@ done:
 	RET
 
 // func float32ToBFloat16AVX512(dst []uint16, x []float32)
+// Described in convert.go.
 TEXT ·float32ToBFloat16AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -147,6 +154,7 @@ done:
 	RET
 
 // func float32ToBFloat16AVX2(dst []uint16, x []float32)
+// Described in convert.go.
 TEXT ·float32ToBFloat16AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -165,6 +173,7 @@ done:
 	RET
 
 // func int32ToFloat32AVX512(dst []float32, x []int32)
+// Described in convert.go.
 TEXT ·int32ToFloat32AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -179,6 +188,7 @@ done:
 	RET
 
 // func int32ToFloat32AVX2(dst []float32, x []int32)
+// Described in convert.go.
 TEXT ·int32ToFloat32AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -193,6 +203,7 @@ done:
 	RET
 
 // func float32ToInt32AVX512(dst []int32, x []float32)
+// Described in convert.go.
 TEXT ·float32ToInt32AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -209,6 +220,7 @@ done:
 	RET
 
 // func float32ToInt32AVX2(dst []int32, x []float32)
+// Described in convert.go.
 TEXT ·float32ToInt32AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -225,6 +237,7 @@ done:
 	RET
 
 // func int64ToFloat32AVX512(dst []float32, x []int64)
+// Described in convert.go.
 TEXT ·int64ToFloat32AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -240,6 +253,7 @@ done:
 	RET
 
 // func float32ToInt64AVX512(dst []int64, x []float32)
+// Described in convert.go.
 TEXT ·float32ToInt64AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -259,6 +273,7 @@ done:
 	RET
 
 // func uint8ToFloat32AVX512(dst []float32, x []uint8)
+// Described in convert.go.
 TEXT ·uint8ToFloat32AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -274,6 +289,7 @@ done:
 	RET
 
 // func uint8ToFloat32AVX2(dst []float32, x []uint8)
+// Described in convert.go.
 TEXT ·uint8ToFloat32AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -289,6 +305,7 @@ done:
 	RET
 
 // func float32ToUint8AVX512(dst []uint8, x []float32)
+// Described in convert.go.
 TEXT ·float32ToUint8AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -304,6 +321,7 @@ done:
 	RET
 
 // func float32ToUint8AVX2(dst []uint8, x []float32)
+// Described in convert.go.
 TEXT ·float32ToUint8AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -320,6 +338,7 @@ done:
 	RET
 
 // func float32ToInt8AVX512(dst []int8, x []float32)
+// Described in convert.go.
 TEXT ·float32ToInt8AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -335,6 +354,7 @@ done:
 	RET
 
 // func float32ToInt8AVX2(dst []int8, x []float32)
+// Described in convert.go.
 TEXT ·float32ToInt8AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -351,6 +371,7 @@ done:
 	RET
 
 // func int8ToFloat32AVX512(dst []float32, x []int8)
+// Described in convert.go.
 TEXT ·int8ToFloat32AVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -366,6 +387,7 @@ done:
 	RET
 
 // func int8ToFloat32AVX2(dst []float32, x []int8)
+// Described in convert.go.
 TEXT ·int8ToFloat32AVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI

@@ -206,6 +206,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func negAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·negAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -229,6 +230,7 @@ done:
 	RET
 
 // func negAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·negAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -252,6 +254,7 @@ done:
 	RET
 
 // func absAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·absAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -275,6 +278,7 @@ done:
 	RET
 
 // func absAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·absAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -298,6 +302,7 @@ done:
 	RET
 
 // func squareAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·squareAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -321,6 +326,7 @@ done:
 	RET
 
 // func squareAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·squareAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -344,6 +350,7 @@ done:
 	RET
 
 // func cubeAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·cubeAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -368,6 +375,7 @@ done:
 	RET
 
 // func cubeAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·cubeAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -393,6 +401,7 @@ done:
 	RET
 
 // func roundEvenAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·roundEvenAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -417,6 +426,7 @@ done:
 	RET
 
 // func roundEvenAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·roundEvenAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -440,6 +450,7 @@ done:
 	RET
 
 // func floorAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·floorAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -464,6 +475,7 @@ done:
 	RET
 
 // func floorAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·floorAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -487,6 +499,7 @@ done:
 	RET
 
 // func ceilAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·ceilAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -511,6 +524,7 @@ done:
 	RET
 
 // func ceilAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·ceilAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -534,6 +548,7 @@ done:
 	RET
 
 // func sqrtAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·sqrtAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -557,6 +572,7 @@ done:
 	RET
 
 // func sqrtAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·sqrtAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -580,6 +596,7 @@ done:
 	RET
 
 // func rsqrtAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·rsqrtAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -604,6 +621,7 @@ done:
 	RET
 
 // func rsqrtAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·rsqrtAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -629,6 +647,7 @@ done:
 	RET
 
 // func expAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·expAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -681,6 +700,7 @@ done:
 	RET
 
 // func expAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·expAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -733,6 +753,7 @@ done:
 	RET
 
 // func logAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·logAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -799,6 +820,7 @@ done:
 	RET
 
 // func logAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·logAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -844,6 +866,7 @@ done:
 	RET
 
 // func tanhAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·tanhAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -906,6 +929,7 @@ done:
 	RET
 
 // func tanhAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·tanhAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -957,6 +981,7 @@ done:
 	RET
 
 // func erfAVX512(dst, x []float32)
+// Described in elementary.go.
 TEXT ·erfAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -1032,6 +1057,7 @@ done:
 	RET
 
 // func erfAVX2(dst, x []float32)
+// Described in elementary.go.
 TEXT ·erfAVX2(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI

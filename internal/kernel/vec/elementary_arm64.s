@@ -200,6 +200,7 @@ DATA elementary<>+1528(SB)/8, $0xbe039abcbe039abc
 GLOBL elementary<>(SB), RODATA|NOPTR, $1536
 
 // func negNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·negNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -235,6 +236,7 @@ done:
 	RET
 
 // func absNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·absNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -270,6 +272,7 @@ done:
 	RET
 
 // func squareNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·squareNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -305,6 +308,7 @@ done:
 	RET
 
 // func cubeNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·cubeNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -346,6 +350,7 @@ done:
 	RET
 
 // func roundEvenNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·roundEvenNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -381,6 +386,7 @@ done:
 	RET
 
 // func floorNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·floorNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -416,6 +422,7 @@ done:
 	RET
 
 // func ceilNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·ceilNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -451,6 +458,7 @@ done:
 	RET
 
 // func sqrtNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·sqrtNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -486,6 +494,7 @@ done:
 	RET
 
 // func rsqrtNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·rsqrtNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -527,6 +536,7 @@ done:
 	RET
 
 // func expNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·expNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -710,6 +720,7 @@ done:
 	RET
 
 // func logNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·logNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -979,6 +990,7 @@ done:
 	RET
 
 // func tanhNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·tanhNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -1154,6 +1166,7 @@ done:
 	RET
 
 // func erfNEON(dst, x []float32)
+// Described in elementary.go.
 TEXT ·erfNEON(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3

@@ -6,6 +6,7 @@
 #include "textflag.h"
 
 // func interleaveAVX512(dst *uint32, x *byte, stride, n int, flip uint32)
+// Described in interleave.go.
 TEXT ·interleaveAVX512(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -24,6 +25,7 @@ loop:
 	RET
 
 // func interleaveAVX2(dst *uint32, x *byte, stride, n int, flip uint32)
+// Described in interleave.go.
 TEXT ·interleaveAVX2(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI

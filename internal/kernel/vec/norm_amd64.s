@@ -16,6 +16,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func normalizeAVX512(dst, x, gamma, beta []float32, mean, scale float32)
+// Described in norm.go.
 TEXT ·normalizeAVX512(SB), 0, $128-104
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -48,6 +49,7 @@ done:
 	RET
 
 // func normalizeAVX2(dst, x, gamma, beta []float32, mean, scale float32)
+// Described in norm.go.
 TEXT ·normalizeAVX2(SB), 0, $128-104
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -81,6 +83,7 @@ done:
 	RET
 
 // func centerAVX512(dst, x []float32, mean, scale float32)
+// Described in norm.go.
 TEXT ·centerAVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -108,6 +111,7 @@ done:
 	RET
 
 // func centerAVX2(dst, x []float32, mean, scale float32)
+// Described in norm.go.
 TEXT ·centerAVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -135,6 +139,7 @@ done:
 	RET
 
 // func mulScaledAVX512(dst, x, gamma []float32, scale float32)
+// Described in norm.go.
 TEXT ·mulScaledAVX512(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -163,6 +168,7 @@ done:
 	RET
 
 // func mulScaledAVX2(dst, x, gamma []float32, scale float32)
+// Described in norm.go.
 TEXT ·mulScaledAVX2(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI

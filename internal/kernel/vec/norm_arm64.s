@@ -6,6 +6,7 @@
 #include "textflag.h"
 
 // func normalizeNEON(dst, x, gamma, beta []float32, mean, scale float32)
+// Described in norm.go.
 TEXT ·normalizeNEON(SB), 0, $128-104
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -74,6 +75,7 @@ done:
 	RET
 
 // func centerNEON(dst, x []float32, mean, scale float32)
+// Described in norm.go.
 TEXT ·centerNEON(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -118,6 +120,7 @@ done:
 	RET
 
 // func mulScaledNEON(dst, x, gamma []float32, scale float32)
+// Described in norm.go.
 TEXT ·mulScaledNEON(SB), 0, $128-76
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3

@@ -6,6 +6,7 @@
 #include "textflag.h"
 
 // func requantizeIntsAVX512(dst *byte, x *int32, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·requantizeIntsAVX512(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -37,6 +38,7 @@ done:
 	RET
 
 // func requantizeIntsAVX2(dst *byte, x *int32, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·requantizeIntsAVX2(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -64,6 +66,7 @@ done:
 	RET
 
 // func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)
+// Described in quantize.go.
 TEXT ·requantizeRowsAVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -100,6 +103,7 @@ done:
 	RET
 
 // func requantizeFloatsAVX512(dst *byte, x *float32, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·requantizeFloatsAVX512(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -131,6 +135,7 @@ done:
 	RET
 
 // func requantizeFloatsAVX2(dst *byte, x *float32, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·requantizeFloatsAVX2(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -158,6 +163,7 @@ done:
 	RET
 
 // func requantizeFloatRowsAVX512(dst *byte, ldd int, x *float32, ldx, rows, cols int, p *Requantization)
+// Described in quantize.go.
 TEXT ·requantizeFloatRowsAVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -194,6 +200,7 @@ done:
 	RET
 
 // func quantizeFloatsAVX512(dst *byte, x *float32, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·quantizeFloatsAVX512(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -225,6 +232,7 @@ done:
 	RET
 
 // func quantizeFloatsAVX2(dst *byte, x *float32, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·quantizeFloatsAVX2(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -252,6 +260,7 @@ done:
 	RET
 
 // func rescaleUint8AVX512(dst *byte, x *uint8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·rescaleUint8AVX512(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -283,6 +292,7 @@ done:
 	RET
 
 // func rescaleUint8AVX2(dst *byte, x *uint8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·rescaleUint8AVX2(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -310,6 +320,7 @@ done:
 	RET
 
 // func addUint8AVX512(dst *byte, x *uint8, y *uint8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·addUint8AVX512(SB), 0, $128-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -337,6 +348,7 @@ done:
 	RET
 
 // func addUint8AVX2(dst *byte, x *uint8, y *uint8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·addUint8AVX2(SB), 0, $128-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -363,6 +375,7 @@ done:
 	RET
 
 // func rescaleInt8AVX512(dst *byte, x *int8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·rescaleInt8AVX512(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -394,6 +407,7 @@ done:
 	RET
 
 // func rescaleInt8AVX2(dst *byte, x *int8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·rescaleInt8AVX2(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -421,6 +435,7 @@ done:
 	RET
 
 // func addInt8AVX512(dst *byte, x *int8, y *int8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·addInt8AVX512(SB), 0, $128-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -448,6 +463,7 @@ done:
 	RET
 
 // func addInt8AVX2(dst *byte, x *int8, y *int8, n int, p *Requantization)
+// Described in quantize.go.
 TEXT ·addInt8AVX2(SB), 0, $128-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -474,6 +490,7 @@ done:
 	RET
 
 // func addBlocksUint8AVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)
+// Described in quantize.go.
 TEXT ·addBlocksUint8AVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -506,6 +523,7 @@ loop:
 	RET
 
 // func addBlocksInt8AVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)
+// Described in quantize.go.
 TEXT ·addBlocksInt8AVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -538,6 +556,7 @@ loop:
 	RET
 
 // func lookupVBMI(dst, x *byte, n int, table *byte)
+// Described in quantize.go.
 TEXT ·lookupVBMI(SB), 0, $128-32
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -560,6 +579,7 @@ done:
 	RET
 
 // func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte, p *Requantization)
+// Described in quantize.go.
 TEXT ·windows3VBMI(SB), 0, $128-72
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -605,6 +625,7 @@ done:
 	RET
 
 // func copyRowsAVX512(dst *byte, ldd int, src *byte, lds, cols, rows int, flip uint32)
+// Described in quantize.go.
 TEXT ·copyRowsAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -626,6 +647,7 @@ tail:
 	RET
 
 // func dequantizeUint8AVX512(dst []float32, x []uint8, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeUint8AVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Z14
@@ -643,6 +665,7 @@ done:
 	RET
 
 // func dequantizeUint8AVX2(dst []float32, x []uint8, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeUint8AVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Y14
@@ -660,6 +683,7 @@ done:
 	RET
 
 // func dequantizeInt8AVX512(dst []float32, x []int8, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeInt8AVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Z14
@@ -677,6 +701,7 @@ done:
 	RET
 
 // func dequantizeInt8AVX2(dst []float32, x []int8, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeInt8AVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Y14
@@ -694,6 +719,7 @@ done:
 	RET
 
 // func dequantizeUint16AVX512(dst []float32, x []uint16, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeUint16AVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Z14
@@ -711,6 +737,7 @@ done:
 	RET
 
 // func dequantizeUint16AVX2(dst []float32, x []uint16, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeUint16AVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Y14
@@ -728,6 +755,7 @@ done:
 	RET
 
 // func dequantizeInt16AVX512(dst []float32, x []int16, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeInt16AVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Z14
@@ -745,6 +773,7 @@ done:
 	RET
 
 // func dequantizeInt16AVX2(dst []float32, x []int16, scale, zero float32)
+// Described in quantize.go.
 TEXT ·dequantizeInt16AVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Y14
@@ -762,6 +791,7 @@ done:
 	RET
 
 // func quantizeUint16AVX512(dst []uint16, x []float32, scale, zero, lo, hi float32)
+// Described in quantize.go.
 TEXT ·quantizeUint16AVX512(SB), 0, $128-64
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Z12
@@ -782,6 +812,7 @@ done:
 	RET
 
 // func quantizeUint16AVX2(dst []uint16, x []float32, scale, zero, lo, hi float32)
+// Described in quantize.go.
 TEXT ·quantizeUint16AVX2(SB), 0, $128-64
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Y12
@@ -802,6 +833,7 @@ done:
 	RET
 
 // func quantizeInt16AVX512(dst []int16, x []float32, scale, zero, lo, hi float32)
+// Described in quantize.go.
 TEXT ·quantizeInt16AVX512(SB), 0, $128-64
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Z12
@@ -822,6 +854,7 @@ done:
 	RET
 
 // func quantizeInt16AVX2(dst []int16, x []float32, scale, zero, lo, hi float32)
+// Described in quantize.go.
 TEXT ·quantizeInt16AVX2(SB), 0, $128-64
 	NO_LOCAL_POINTERS
 	VBROADCASTSS scale+48(FP), Y12

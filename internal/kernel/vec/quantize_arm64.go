@@ -70,32 +70,6 @@ func addBlocksUint8(_, _, _ []byte, _ *Requantization) int { return 0 }
 
 func addBlocksInt8(_, _, _ []byte, _ *Requantization) int { return 0 }
 
-func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
-	n := calls(len(dst), func(i, n int) { dequantizeUint8NEON(&dst[i], &x[i], n, scale, zero) })
-	dequantizeUint8Ref(dst[n:], x[n:], scale, zero)
-}
-
-func dequantizeInt8(dst []float32, x []int8, scale, zero float32) {
-	n := calls(len(dst), func(i, n int) { dequantizeInt8NEON(&dst[i], &x[i], n, scale, zero) })
-	dequantizeInt8Ref(dst[n:], x[n:], scale, zero)
-}
-
-func dequantizeUint16(dst []float32, x []uint16, scale, zero float32) {
-	dequantizeUint16Ref(dst, x, scale, zero)
-}
-
-func dequantizeInt16(dst []float32, x []int16, scale, zero float32) {
-	dequantizeInt16Ref(dst, x, scale, zero)
-}
-
-func quantizeUint16(dst []uint16, x []float32, scale, zero, lo, hi float32) {
-	quantizeUint16Ref(dst, x, scale, zero, lo, hi)
-}
-
-func quantizeInt16(dst []int16, x []float32, scale, zero, lo, hi float32) {
-	quantizeInt16Ref(dst, x, scale, zero, lo, hi)
-}
-
 func lookup(dst, x []byte, table *[256]byte) { lookupRef(dst, x, table) }
 
 func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32,

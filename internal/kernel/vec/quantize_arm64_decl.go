@@ -4,6 +4,8 @@
 
 package vec
 
+import "github.com/weirgpu/weir/internal/cpuinfo"
+
 // requantizeIntsNEON computes what requantizeIntsRef does of n numbers, a multiple of 4 and not 0.
 //
 //go:noescape
@@ -25,32 +27,131 @@ func quantizeFloatsNEON(dst *byte, x *float32, n int, p *Requantization)
 //go:noescape
 func rescaleUint8NEON(dst *byte, x *uint8, n int, p *Requantization)
 
-// rescaleInt8NEON computes what rescaleInt8Ref does of n numbers, a multiple of 4 and not 0.
-//
-//go:noescape
-func rescaleInt8NEON(dst *byte, x *int8, n int, p *Requantization)
-
 // addUint8NEON computes what addUint8Ref does of n numbers, a multiple of 4 and not 0.
 //
 //go:noescape
 func addUint8NEON(dst *byte, x *uint8, y *uint8, n int, p *Requantization)
+
+// rescaleInt8NEON computes what rescaleInt8Ref does of n numbers, a multiple of 4 and not 0.
+//
+//go:noescape
+func rescaleInt8NEON(dst *byte, x *int8, n int, p *Requantization)
 
 // addInt8NEON computes what addInt8Ref does of n numbers, a multiple of 4 and not 0.
 //
 //go:noescape
 func addInt8NEON(dst *byte, x *int8, y *int8, n int, p *Requantization)
 
-// dequantizeUint8NEON computes what dequantizeUint8Ref does of n bytes, a multiple of 4 and not 0.
-//
-//go:noescape
-func dequantizeUint8NEON(dst *float32, x *uint8, n int, scale, zero float32)
+func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
+	if !cpuinfo.HasNEON() {
+		dequantizeUint8Ref(dst, x, scale, zero)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := n &^ 3
+		dequantizeUint8NEON(dst[:whole], x, scale, zero)
+		dequantizeUint8Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
 
-// dequantizeInt8NEON computes what dequantizeInt8Ref does of n bytes, a multiple of 4 and not 0.
+// dequantizeUint8NEON computes what dequantizeUint8Ref does for the whole vectors in dst.
 //
 //go:noescape
-func dequantizeInt8NEON(dst *float32, x *int8, n int, scale, zero float32)
+func dequantizeUint8NEON(dst []float32, x []uint8, scale, zero float32)
 
-// interleaveNEON does what interleaveRef does for n words, a multiple of 16 and not 0.
+func dequantizeInt8(dst []float32, x []int8, scale, zero float32) {
+	if !cpuinfo.HasNEON() {
+		dequantizeInt8Ref(dst, x, scale, zero)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := n &^ 3
+		dequantizeInt8NEON(dst[:whole], x, scale, zero)
+		dequantizeInt8Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+// dequantizeInt8NEON computes what dequantizeInt8Ref does for the whole vectors in dst.
 //
 //go:noescape
-func interleaveNEON(dst *uint32, x *byte, stride, n int, flip uint32)
+func dequantizeInt8NEON(dst []float32, x []int8, scale, zero float32)
+
+func dequantizeUint16(dst []float32, x []uint16, scale, zero float32) {
+	if !cpuinfo.HasNEON() {
+		dequantizeUint16Ref(dst, x, scale, zero)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := n &^ 3
+		dequantizeUint16NEON(dst[:whole], x, scale, zero)
+		dequantizeUint16Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+// dequantizeUint16NEON computes what dequantizeUint16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeUint16NEON(dst []float32, x []uint16, scale, zero float32)
+
+func dequantizeInt16(dst []float32, x []int16, scale, zero float32) {
+	if !cpuinfo.HasNEON() {
+		dequantizeInt16Ref(dst, x, scale, zero)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := n &^ 3
+		dequantizeInt16NEON(dst[:whole], x, scale, zero)
+		dequantizeInt16Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+// dequantizeInt16NEON computes what dequantizeInt16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeInt16NEON(dst []float32, x []int16, scale, zero float32)
+
+func quantizeUint16(dst []uint16, x []float32, scale, zero, lo, hi float32) {
+	if !cpuinfo.HasNEON() {
+		quantizeUint16Ref(dst, x, scale, zero, lo, hi)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := n &^ 3
+		quantizeUint16NEON(dst[:whole], x, scale, zero, lo, hi)
+		quantizeUint16Ref(dst[whole:n], x[whole:n], scale, zero, lo, hi)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+// quantizeUint16NEON computes what quantizeUint16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func quantizeUint16NEON(dst []uint16, x []float32, scale, zero, lo, hi float32)
+
+func quantizeInt16(dst []int16, x []float32, scale, zero, lo, hi float32) {
+	if !cpuinfo.HasNEON() {
+		quantizeInt16Ref(dst, x, scale, zero, lo, hi)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := n &^ 3
+		quantizeInt16NEON(dst[:whole], x, scale, zero, lo, hi)
+		quantizeInt16Ref(dst[whole:n], x[whole:n], scale, zero, lo, hi)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+// quantizeInt16NEON computes what quantizeInt16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func quantizeInt16NEON(dst []int16, x []float32, scale, zero, lo, hi float32)

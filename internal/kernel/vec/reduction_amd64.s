@@ -26,6 +26,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func sumAVX512(x []float32) float32
+// Described in reduction.go.
 TEXT ·sumAVX512(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -53,6 +54,7 @@ done:
 	RET
 
 // func sumAVX2(x []float32) float32
+// Described in reduction.go.
 TEXT ·sumAVX2(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -89,6 +91,7 @@ done:
 	RET
 
 // func dotAVX512(a, b []float32) float32
+// Described in reduction.go.
 TEXT ·dotAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ a_base+0(FP), SI
@@ -120,6 +123,7 @@ done:
 	RET
 
 // func dotAVX2(a, b []float32) float32
+// Described in reduction.go.
 TEXT ·dotAVX2(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVQ a_base+0(FP), SI
@@ -163,6 +167,7 @@ done:
 	RET
 
 // func sumSquaredDiffAVX512(x []float32, mean float32) float32
+// Described in reduction.go.
 TEXT ·sumSquaredDiffAVX512(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -193,6 +198,7 @@ done:
 	RET
 
 // func sumSquaredDiffAVX2(x []float32, mean float32) float32
+// Described in reduction.go.
 TEXT ·sumSquaredDiffAVX2(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -233,6 +239,7 @@ done:
 	RET
 
 // func maxReduceAVX512(x []float32) float32
+// Described in reduction.go.
 TEXT ·maxReduceAVX512(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -270,6 +277,7 @@ done:
 	RET
 
 // func maxReduceAVX2(x []float32) float32
+// Described in reduction.go.
 TEXT ·maxReduceAVX2(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -305,6 +313,7 @@ done:
 	RET
 
 // func minReduceAVX512(x []float32) float32
+// Described in reduction.go.
 TEXT ·minReduceAVX512(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -342,6 +351,7 @@ done:
 	RET
 
 // func minReduceAVX2(x []float32) float32
+// Described in reduction.go.
 TEXT ·minReduceAVX2(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI

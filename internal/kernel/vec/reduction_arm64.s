@@ -22,6 +22,7 @@ DATA lanes<>+24(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $32
 
 // func sumNEON(x []float32) float32
+// Described in reduction.go.
 TEXT ·sumNEON(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVD x_base+0(FP), R4
@@ -136,6 +137,7 @@ done:
 	RET
 
 // func dotNEON(a, b []float32) float32
+// Described in reduction.go.
 TEXT ·dotNEON(SB), 0, $128-52
 	NO_LOCAL_POINTERS
 	MOVD a_base+0(FP), R4
@@ -269,6 +271,7 @@ done:
 	RET
 
 // func sumSquaredDiffNEON(x []float32, mean float32) float32
+// Described in reduction.go.
 TEXT ·sumSquaredDiffNEON(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVD x_base+0(FP), R4
@@ -416,6 +419,7 @@ done:
 	RET
 
 // func maxReduceNEON(x []float32) float32
+// Described in reduction.go.
 TEXT ·maxReduceNEON(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVD x_base+0(FP), R4
@@ -457,6 +461,7 @@ done:
 	RET
 
 // func minReduceNEON(x []float32) float32
+// Described in reduction.go.
 TEXT ·minReduceNEON(SB), 0, $128-28
 	NO_LOCAL_POINTERS
 	MOVD x_base+0(FP), R4

@@ -16,6 +16,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func findAVX512(x []float32, v float32) int
+// Described in search.go.
 TEXT ·findAVX512(SB), 0, $128-40
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -39,6 +40,7 @@ none:
 	RET
 
 // func findAVX2(x []float32, v float32) int
+// Described in search.go.
 TEXT ·findAVX2(SB), 0, $128-40
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI

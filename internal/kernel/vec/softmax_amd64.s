@@ -62,6 +62,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func expShiftAVX512(dst, x []float32, shift float32) float32
+// Described in softmax.go.
 TEXT ·expShiftAVX512(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -121,6 +122,7 @@ done:
 	RET
 
 // func expShiftAVX2(dst, x []float32, shift float32) float32
+// Described in softmax.go.
 TEXT ·expShiftAVX2(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -188,6 +190,7 @@ done:
 	RET
 
 // func sumExpAVX512(x []float32, shift float32) float32
+// Described in softmax.go.
 TEXT ·sumExpAVX512(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -245,6 +248,7 @@ done:
 	RET
 
 // func sumExpAVX2(x []float32, shift float32) float32
+// Described in softmax.go.
 TEXT ·sumExpAVX2(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVQ x_base+0(FP), SI
@@ -310,6 +314,7 @@ done:
 	RET
 
 // func shiftTwiceAVX512(dst, x []float32, a, b float32)
+// Described in softmax.go.
 TEXT ·shiftTwiceAVX512(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -339,6 +344,7 @@ done:
 	RET
 
 // func shiftTwiceAVX2(dst, x []float32, a, b float32)
+// Described in softmax.go.
 TEXT ·shiftTwiceAVX2(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI

@@ -58,6 +58,7 @@ DATA lanes<>+24(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $32
 
 // func expShiftNEON(dst, x []float32, shift float32) float32
+// Described in softmax.go.
 TEXT ·expShiftNEON(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -451,6 +452,7 @@ done:
 	RET
 
 // func sumExpNEON(x []float32, shift float32) float32
+// Described in softmax.go.
 TEXT ·sumExpNEON(SB), 0, $128-36
 	NO_LOCAL_POINTERS
 	MOVD x_base+0(FP), R4
@@ -826,6 +828,7 @@ done:
 	RET
 
 // func shiftTwiceNEON(dst, x []float32, a, b float32)
+// Described in softmax.go.
 TEXT ·shiftTwiceNEON(SB), 0, $128-56
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3

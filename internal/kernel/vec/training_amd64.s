@@ -16,6 +16,7 @@ DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func gateAVX512(dst, g, x []float32, scale, bias, lo, hi float32)
+// Described in training.go.
 TEXT ·gateAVX512(SB), 0, $128-88
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -51,6 +52,7 @@ done:
 	RET
 
 // func gateAVX2(dst, g, x []float32, scale, bias, lo, hi float32)
+// Described in training.go.
 TEXT ·gateAVX2(SB), 0, $128-88
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -78,6 +80,7 @@ done:
 	RET
 
 // func blendAVX512(dst, g, x []float32, a, b, c float32)
+// Described in training.go.
 TEXT ·blendAVX512(SB), 0, $128-84
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -108,6 +111,7 @@ done:
 	RET
 
 // func blendAVX2(dst, g, x []float32, a, b, c float32)
+// Described in training.go.
 TEXT ·blendAVX2(SB), 0, $128-84
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -138,6 +142,7 @@ done:
 	RET
 
 // func affineClampAVX512(dst, x []float32, scale, bias, lo, hi float32)
+// Described in training.go.
 TEXT ·affineClampAVX512(SB), 0, $128-64
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -168,6 +173,7 @@ done:
 	RET
 
 // func affineClampAVX2(dst, x []float32, scale, bias, lo, hi float32)
+// Described in training.go.
 TEXT ·affineClampAVX2(SB), 0, $128-64
 	NO_LOCAL_POINTERS
 	MOVQ dst_base+0(FP), DI
@@ -198,6 +204,7 @@ done:
 	RET
 
 // func dotDiffAVX512(g, x []float32, mean float32) float32
+// Described in training.go.
 TEXT ·dotDiffAVX512(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVQ g_base+0(FP), SI
@@ -231,6 +238,7 @@ done:
 	RET
 
 // func dotDiffAVX2(g, x []float32, mean float32) float32
+// Described in training.go.
 TEXT ·dotDiffAVX2(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVQ g_base+0(FP), SI

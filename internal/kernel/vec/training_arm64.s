@@ -12,6 +12,7 @@ DATA lanes<>+24(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $32
 
 // func gateNEON(dst, g, x []float32, scale, bias, lo, hi float32)
+// Described in training.go.
 TEXT ·gateNEON(SB), 0, $128-88
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -96,6 +97,7 @@ done:
 	RET
 
 // func blendNEON(dst, g, x []float32, a, b, c float32)
+// Described in training.go.
 TEXT ·blendNEON(SB), 0, $128-84
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -160,6 +162,7 @@ done:
 	RET
 
 // func affineClampNEON(dst, x []float32, scale, bias, lo, hi float32)
+// Described in training.go.
 TEXT ·affineClampNEON(SB), 0, $128-64
 	NO_LOCAL_POINTERS
 	MOVD dst_base+0(FP), R3
@@ -220,6 +223,7 @@ done:
 	RET
 
 // func dotDiffNEON(g, x []float32, mean float32) float32
+// Described in training.go.
 TEXT ·dotDiffNEON(SB), 0, $128-60
 	NO_LOCAL_POINTERS
 	MOVD g_base+0(FP), R4

@@ -6,6 +6,7 @@
 #include "textflag.h"
 
 // func transposeAVX512(dst, src *uint32, rows, cols, ldDst, ldSrc int)
+// Described in transpose.go.
 TEXT ·transposeAVX512(SB), 0, $128-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
@@ -66,6 +67,7 @@ done:
 	RET
 
 // func transposeAVX2(dst, src *uint32, cols, ldDst, ldSrc int)
+// Described in transpose.go.
 TEXT ·transposeAVX2(SB), 0, $128-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI

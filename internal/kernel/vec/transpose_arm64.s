@@ -7,6 +7,7 @@
 #include "go_asm.h"
 
 // func transpose4NEON(dst, src *uint32, cols, ldDst, ldSrc int)
+// Described in transpose.go.
 TEXT ·transpose4NEON(SB), 0, $256-40
 	NO_LOCAL_POINTERS
 	MOVD dst+0(FP), R0
@@ -33,6 +34,7 @@ loop:
 	RET
 
 // func transpose2NEON(dst, src *uint32, cols, ldDst, ldSrc int)
+// Described in transpose.go.
 TEXT ·transpose2NEON(SB), 0, $256-40
 	NO_LOCAL_POINTERS
 	MOVD dst+0(FP), R0

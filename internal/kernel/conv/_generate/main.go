@@ -17,6 +17,9 @@ func generate(folder string) error {
 			return err
 		}
 	}
+	if err := saveLoops(folder); err != nil {
+		return err
+	}
 	s := asm.NewFileFor("arm64", generator, "conv")
 	neonKernels(s)
 	return s.Save(folder, "kernels_arm64")
@@ -29,13 +32,7 @@ func kernels(s *asm.File) {
 	winogradNarrowTables(s)
 	copies(s)
 	for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
-		rows(s, anyTaps(v))
-		for _, q := range squares(v) {
-			rows(s, squareTaps(v, q))
-		}
-		reduceRows(s, v)
-		deinterleave(s, v)
-		interleave(s, v)
+		depthwises(s, v)
 	}
 	for stride := 1; stride <= 2; stride++ {
 		padRows(s, stride)
@@ -73,16 +70,14 @@ func copies(s *asm.File) {
 	}
 }
 
-// tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of
-// permutations of two vectors, and words of ones followed by zeros: a load that starts 16-n words
-// into them gives a mask of n lanes.
+// tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... of permutations of two
+// vectors, and words of ones followed by zeros: a load that starts 16-n words into them gives a
+// mask of n lanes.
 func tables(s *asm.File) {
 	s.Line("")
 	s.Words("laneBits", "0x%08x", 32, func(i int) any { return uint32(1) << i })
 	s.Line("")
 	s.Words("evenLanes", "%d", 16, func(i int) any { return 2 * i })
-	s.Line("")
-	s.Words("pairLanes", "%d", 32, func(i int) any { return i/2 + 16*(i%2) })
 	s.Line("")
 	s.LaneMask()
 }

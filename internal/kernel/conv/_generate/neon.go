@@ -7,20 +7,11 @@ import (
 )
 
 // neon writes kernels for arm64: 32 registers of four floats, without masks.
-type neon struct {
-	*asm.File
-	labels *int
-}
-
-// fresh numbers labels that a description writes more than once.
-func (n neon) fresh() int {
-	*n.labels++
-	return *n.labels
-}
+type neon struct{ *asm.File }
 
 // neonKernels writes all of them.
 func neonKernels(s *asm.File) {
-	n := neon{s, new(int)}
+	n := neon{s}
 	for stride := 1; stride <= 2; stride++ {
 		n.tapBits(stride)
 		n.copyTaps(stride, 2)
@@ -29,8 +20,6 @@ func neonKernels(s *asm.File) {
 	n.winogradFactors()
 	n.winogradIn()
 	n.winogradOut()
-	n.reduceRows()
-	n.deinterleave()
 	for _, largest := range []bool{true, false} {
 		n.poolDown(largest)
 		n.poolAlong(largest, 1)
@@ -38,10 +27,7 @@ func neonKernels(s *asm.File) {
 	}
 	n.smallPlanes()
 	n.halvedPlanes()
-	n.rows(n.anyTaps())
-	for _, q := range squares(asm.AVX512) {
-		n.rows(n.squareTaps(q))
-	}
+	depthwises(s, asm.VectorNEON)
 }
 
 // args loads fields of the struct that R0 points to, after loading R0.

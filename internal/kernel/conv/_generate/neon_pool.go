@@ -2,26 +2,6 @@ package main
 
 import "fmt"
 
-// reduceRows writes the loops that pooling reduces rows with, which give what package conv defines
-// with max and plus: the greater of a number and NaN is NaN.
-func (n neon) reduceRows() {
-	for _, largest := range []bool{true, false} {
-		name, doc := "addRowNEON", "adds src to dst, 8*n floats, n >= 1."
-		if largest {
-			name, doc = "maxRowNEON",
-				"sets dst to the larger of dst and src, NaN if either is, 8*n floats, n >= 1."
-		}
-		n.Func(name, "dst, src *float32, n int", 24, doc)
-		n.Ops("MOVD dst+0(FP), R1", "MOVD src+8(FP), R2", "MOVD n+16(FP), R3")
-		n.Label("loop")
-		n.loads(2, 0, "R1", 0)
-		n.Op("FLDPQ.P 32(R2), (F2, F3)")
-		n.reduce(largest, 0, 2)
-		n.reduce(largest, 1, 3)
-		n.Ops("FSTPQ.P (F0, F1), 32(R1)", "SUB $1, R3", "CBNZ R3, loop", "RET")
-	}
-}
-
 // reduce takes a register into a result.
 func (n neon) reduce(largest bool, to, from int) {
 	if largest {
@@ -29,27 +9,6 @@ func (n neon) reduce(largest bool, to, from int) {
 	} else {
 		n.Vec("FADD", to, to, from)
 	}
-}
-
-// deinterleave writes the split of a row into its even and odd elements, and the opposite.
-func (n neon) deinterleave() {
-	n.Func("deinterleaveNEON", "even, odd, src *float32, n int", 32,
-		"writes the even and the odd ones of 8*n floats, n >= 1.")
-	n.Ops("MOVD even+0(FP), R1", "MOVD odd+8(FP), R2", "MOVD src+16(FP), R3", "MOVD n+24(FP), R4")
-	n.Label("loop")
-	n.Op("FLDPQ.P 32(R3), (F0, F1)")
-	n.words("VUZP1", 1, 0, 2)
-	n.words("VUZP2", 1, 0, 3)
-	n.Ops("FMOVQ.P F2, 16(R1)", "FMOVQ.P F3, 16(R2)", "SUB $1, R4", "CBNZ R4, loop", "RET")
-
-	n.Func("interleaveNEON", "dst, even, odd *float32, n int", 32,
-		"writes even[0], odd[0], even[1], ... of 4*n floats each, n >= 1.")
-	n.Ops("MOVD dst+0(FP), R1", "MOVD even+8(FP), R2", "MOVD odd+16(FP), R3", "MOVD n+24(FP), R4")
-	n.Label("loop")
-	n.Ops("FMOVQ.P 16(R2), F0", "FMOVQ.P 16(R3), F1")
-	n.words("VZIP1", 1, 0, 2)
-	n.words("VZIP2", 1, 0, 3)
-	n.Ops("FSTPQ.P (F2, F3), 32(R1)", "SUB $1, R4", "CBNZ R4, loop", "RET")
 }
 
 // Registers of the kernels of separable pooling: R0 the arguments, R3 an output row, R4 how many

@@ -6,122 +6,35 @@ import (
 	"github.com/weirgpu/weir/internal/asm"
 )
 
-// Registers of the rows kernels: BX the arguments, AX the output, DI the stride of its rows, DX the
-// columns left, R8 the first row of the input. Vectors 0 to 3 are the sums of up to four rows, 5 to
-// 7 the bias and the limits, and Y8 the mask of the last columns where there are no mask registers.
-// Tight kernels need those for the taps, and read them when they finish.
-
-// taps writes the part of a rows kernel that multiplies.
-type taps struct {
-	name, doc string
-	asm.Vector
-	tight bool
-	load  func(s *asm.File)        // loads what the whole call needs
-	bases func(s *asm.File, n int) // sets up the pointers of n rows from R8
-	// adds all taps of one vector of columns of n rows, one row after the other R8 SI apart
-	columns func(s *asm.File, n int)
-	next    func(s *asm.File, n int) // moves the pointers to the next vector of columns
+// depthwise writes one depthwise kernel, for either architecture: which inputs meet which weights,
+// and which of up to four rows at a time see them, is described here. How columns are cut into
+// vectors, and what happens to the last ones, is a [rowsTarget].
+type depthwise struct {
+	asm.Code
+	on rowsTarget
+	// square are the windows that the kernel is for, any taps where its size is zero
+	square
+	labels int
 }
 
-// rows writes a depthwise kernel: four rows at a time as long as there are four.
-func rows(s *asm.File, t taps) {
-	v := t.Vector
-	s.Func(t.name, "t *rows", 8, t.doc)
-	s.Ops("MOVQ t+0(FP), BX")
-	if v.Wide() {
-		s.Ops("MOVQ rows_cols(BX), CX", "ANDQ $15, CX", "MOVL $1, SI", "SHLL CX, SI", "DECL SI",
-			"KMOVW SI, K1")
-	} else if !t.tight {
-		s.Ops("MOVQ rows_cols(BX), DX", "ANDQ $7, DX", "NEGQ DX", "LEAQ ·laneMask<>(SB), SI",
-			"VMOVUPS 64(SI)(DX*4), Y8")
-	}
-	if !t.tight {
-		for i, field := range []string{"bias", "lo", "hi"} {
-			s.Op("VBROADCASTSS rows_%s(BX), %s%d", field, v.Reg, 5+i)
-		}
-	}
-	t.load(s)
-	s.Ops("MOVQ rows_n(BX), AX", "MOVQ AX, left-8(SP)", "MOVQ rows_src(BX), R8",
-		"MOVQ rows_dst(BX), AX", "MOVQ rows_stride(BX), DI", "SHLQ $2, DI")
-	s.Label("group")
-	s.Ops("MOVQ R8, src-16(SP)", "MOVQ AX, dst-24(SP)", "MOVQ rows_cols(BX), DX",
-		"MOVQ left-8(SP), R15")
-	for n := 3; n >= 1; n-- {
-		s.Op("CMPQ R15, $%d", n)
-		s.Op("JEQ rows%d", n)
-	}
-	for n := 4; n >= 1; n-- {
-		rowGroup(s, t, n)
-	}
-	s.Label("done")
-	s.Ops("VZEROUPPER", "RET")
-}
+// rowsTarget is what an architecture has for depthwise kernels: amd64 masks the last columns and
+// takes one vector of columns at a time, arm64 has no masks and takes up to four.
+type rowsTarget interface {
+	begin(k *depthwise)       // before the weights are read
+	weights(k *depthwise)     // reads what the whole call needs of weights and offsets
+	group(k *depthwise)       // begins a group of rows
+	only(k *depthwise, n int) // goes to the rows of a group that has no more than n
+	rows(k *depthwise, n int) // computes a group of n rows by depthwise.sums
+	end(k *depthwise)
 
-// rowGroup computes n rows, one vector of columns of all of them at a time.
-func rowGroup(s *asm.File, t taps, n int) {
-	name := func(label string) string { return fmt.Sprintf("%s%d", label, n) }
-	s.Label(name("rows"))
-	t.bases(s, n)
-	s.Label(name("columns"))
-	for i := range n {
-		if t.tight {
-			s.Op("VBROADCASTSS rows_bias(BX), %s%d", t.Reg, i)
-		} else {
-			s.Op("VMOVAPS %s5, %s%d", t.Reg, t.Reg, i)
-		}
-	}
-	t.columns(s, n)
-	s.Op("CMPQ DX, $%d", t.Lanes)
-	s.Op("JLT %s", name("part"))
-	rowsFinish(s, t, n, false)
-	s.Op("SUBQ $%d, DX", t.Lanes)
-	s.Op("JZ %s", name("next"))
-	t.next(s, n)
-	s.Op("ADDQ $%d, AX", 4*t.Lanes)
-	s.Op("JMP %s", name("columns"))
-	s.Label(name("part"))
-	rowsFinish(s, t, n, true)
-	s.Label(name("next"))
-	if n < 4 {
-		s.Op("JMP done")
-		return
-	}
-	s.Ops("SUBQ $4, left-8(SP)", "JZ done", "MOVQ rows_srcStride(BX), SI", "SHLQ $4, SI",
-		"MOVQ src-16(SP), R8", "ADDQ SI, R8", "MOVQ dst-24(SP), AX", "LEAQ (AX)(DI*4), AX",
-		"JMP group")
-}
-
-// anyTaps takes taps of any number from a table: R8 to R11 are the rows under tap 0, R12 the
-// weights, R13 the offsets, CX their number.
-func anyTaps(v asm.Vector) taps {
-	return taps{
-		name: "rows" + v.Name, doc: "computes t; rowsGo defines it.", Vector: v,
-		load: func(s *asm.File) {
-			s.Ops("MOVQ rows_w(BX), R12", "MOVQ rows_offsets(BX), R13",
-				"MOVQ (rows_offsets+8)(BX), CX")
-		},
-		bases: func(s *asm.File, n int) {
-			s.Ops("MOVQ rows_srcStride(BX), SI", "SHLQ $2, SI")
-			for i := 1; i < n; i++ {
-				s.Op("LEAQ (R%d)(SI*1), R%d", 7+i, 8+i)
-			}
-		},
-		columns: func(s *asm.File, n int) {
-			s.Op("XORL SI, SI")
-			s.Label(fmt.Sprintf("tap%d", n))
-			s.Op("MOVQ (R13)(SI*8), R15")
-			s.Op("VBROADCASTSS (R12)(SI*4), %s4", v.Reg)
-			for i := range n {
-				s.Op("VFMADD231PS (R%d)(R15*4), %s4, %s%d", 8+i, v.Reg, v.Reg, i)
-			}
-			s.Ops("INCQ SI", "CMPQ SI, CX", fmt.Sprintf("JLT tap%d", n))
-		},
-		next: func(s *asm.File, n int) {
-			for i := range n {
-				s.Op("ADDQ $%d, R%d", 4*v.Lanes, 8+i)
-			}
-		},
-	}
+	together() int                        // inputs of a row that are read before they meet weights
+	inputs(k *depthwise, row, v int)      // points to a row of the inputs
+	input(k *depthwise, row, kx, v int)   // reads v vectors of one
+	tap(k *depthwise, sum, v, ky, kx int) // adds vector v of it times a weight to a sum
+	taps(k *depthwise) (again string)     // begins the loop over any taps
+	nextTap(k *depthwise)
+	anyTap(k *depthwise, row, n, v int) // adds v vectors of what a row sees under any tap
+	untilLast(k *depthwise, again string)
 }
 
 // square is a window of size x size taps without dilation, down rows and along columns by strides.
@@ -130,162 +43,122 @@ type square struct{ size, down, along int }
 // squares are the windows that have a kernel of their own.
 func squares(v asm.Vector) []square {
 	list := []square{{3, 1, 1}, {3, 2, 2}, {3, 2, 1}, {3, 1, 2}}
-	if v.Wide() { // which has registers for 25 weights
+	if v.Regs > 16 { // which are enough for 25 weights
 		list = append(list, square{5, 1, 1}, square{5, 2, 1})
 	}
 	return list
 }
 
+// symbol is the name of the kernel of the windows.
+func (q square) symbol(v asm.Vector) string {
+	return fmt.Sprintf("rows%dx%ds%dx%d%s", q.size, q.size, q.down, q.along, v.Name)
+}
+
 // inputs is the number of input rows that n output rows see.
 func (q square) inputs(n int) int { return (n-1)*q.down + q.size }
 
-// squareTaps holds the weights in registers and loads every input once for all the rows that see
-// it. The bases R8, R9, ... are rows 0, 3, ... of the input; with a stride of 2 along columns, R11,
-// R12 and R13 are the odd columns of the first three. CX is the distance of the rows.
-func squareTaps(v asm.Vector, q square) taps {
-	groups := func(n int) int { return (q.inputs(n) + 2) / 3 }
-	weights, inputs := 16, 25
-	tight := v.Regs == 16 || q.size == 5
-	if tight {
-		weights, inputs = 7, 4
+// depthwises writes the kernels of an instruction set, for any taps and for those windows, and the
+// function that picks one.
+func depthwises(s *asm.File, v asm.Vector) {
+	s.Declare("\n// callRows%s computes t with the kernel of its windows.\n"+
+		"func callRows%[1]s(t *rows) {\n\tswitch t.window {\n", v.Name)
+	for _, q := range squares(v) {
+		s.Declare("\tcase %d:\n\t\t%s(t)\n", 100*q.size+10*q.down+q.along, q.symbol(v))
 	}
-	return taps{
-		name:   fmt.Sprintf("rows%dx%ds%dx%d%s", q.size, q.size, q.down, q.along, v.Name),
-		Vector: v,
-		tight:  tight,
-		doc: fmt.Sprintf("computes t for %dx%d taps without dilation, %d rows and %d columns "+
-			"apart.", q.size, q.size, q.down, q.along),
-		load: func(s *asm.File) {
-			s.Op("MOVQ rows_w(BX), R12")
-			for i := range q.size * q.size {
-				s.Op("VBROADCASTSS %d(R12), %s%d", 4*i, v.Reg, weights+i)
-			}
-		},
-		bases: func(s *asm.File, n int) {
-			s.Op("MOVQ rows_offsets(BX), R15")
-			s.Op("MOVQ %d(R15), CX", 8*q.size)
-			s.Ops("SHLQ $2, CX", "MOVQ 8(R15), R15", "LEAQ (CX)(CX*2), SI")
-			for g := range groups(n) {
-				if g > 0 {
-					s.Op("LEAQ (R%d)(SI*1), R%d", 7+g, 8+g)
-				}
-				if q.along == 2 {
-					s.Op("LEAQ (R%d)(R15*4), R%d", 8+g, 11+g)
-				}
-			}
-		},
-		columns: func(s *asm.File, n int) {
-			for row := range q.inputs(n) {
-				// as many inputs at a time as there are registers for
-				for first := 0; first < q.size; first += 3 {
-					last := min(first+3, q.size)
-					for kx := first; kx < last; kx++ {
-						base, off := 8+row/3, 4*kx
-						if q.along == 2 {
-							base, off = base+3*(kx%2), 4*(kx/2)
-						}
-						s.Op("VMOVUPS %d(R%d)%s, %s%d", off, base,
-							[]string{"", "(CX*1)", "(CX*2)"}[row%3], v.Reg, inputs+kx-first)
-					}
-					for kx := first; kx < last; kx++ {
-						for i := range n {
-							if ky := row - i*q.down; ky >= 0 && ky < q.size {
-								s.Op("VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d", v.Reg,
-									inputs+kx-first, weights+q.size*ky+kx, i)
-							}
-						}
-					}
-				}
-			}
-		},
-		next: func(s *asm.File, n int) {
-			for g := range groups(n) {
-				s.Op("ADDQ $%d, R%d", 4*v.Lanes, 8+g)
-				if q.along == 2 {
-					s.Op("ADDQ $%d, R%d", 4*v.Lanes, 11+g)
-				}
-			}
-		},
+	s.Declare("\tdefault:\n\t\trows%s(t)\n\t}\n}\n", v.Name)
+	for _, q := range append([]square{{}}, squares(v)...) {
+		k := &depthwise{Code: asm.Code{File: s, Vector: v}, square: q}
+		k.on = &maskedRows{tight: v.Regs == 16 && q.size > 0 || q.size == 5}
+		if k.ARM64() {
+			k.on = neonRows{}
+		}
+		k.write()
 	}
 }
 
-// rowsFinish applies the epilogue to one vector of each row and stores it.
-func rowsFinish(s *asm.File, t taps, n int, part bool) {
-	v, lo, hi := t.Vector, 6, 7
-	if t.tight {
-		lo, hi = 5, 6
+// write writes the kernel: four rows at a time as long as there are four.
+func (k *depthwise) write() {
+	name, doc := "rows"+k.Name, "computes t; rowsGo defines it."
+	if k.ARM64() {
+		doc = "computes t, whose limits are set; rowsGo defines it."
 	}
-	suffix := fmt.Sprintf("_%d_%t", n, part)
-	mask := rowsMask(s, t, part)
-	s.Ops("MOVL rows_flags(BX), SI", "TESTL $const_flagResidual, SI")
-	s.Op("JZ plain%s", suffix)
-	rowsResidual(s, v, n, part, mask)
-	s.Label("plain" + suffix)
-	s.Op("TESTL $const_flagClamp, SI")
-	s.Op("JZ store%s", suffix)
-	if t.tight {
-		s.Op("VBROADCASTSS rows_lo(BX), %s%d", v.Reg, lo)
-		s.Op("VBROADCASTSS rows_hi(BX), %s%d", v.Reg, hi)
+	if k.size > 0 {
+		name = k.symbol(k.Vector)
+		doc = fmt.Sprintf("computes t for %dx%d taps without dilation, %d rows and %d columns "+
+			"apart.", k.size, k.size, k.down, k.along)
 	}
-	for i := range n {
-		s.Op("VMAXPS %s%d, %s%d, %s%d", v.Reg, i, v.Reg, lo, v.Reg, i)
-		s.Op("VMINPS %s%d, %s%d, %s%d", v.Reg, i, v.Reg, hi, v.Reg, i)
+	k.Func(name, "t *rows", 8, doc)
+	k.on.begin(k)
+	k.on.weights(k)
+	k.Label("group")
+	k.on.group(k)
+	for n := 3; n >= 1; n-- {
+		k.on.only(k, n)
 	}
-	s.Label("store" + suffix)
-	rowsMask(s, t, part)
-	s.Op("MOVQ AX, R15")
-	rowsStore(s, v, n, part, mask)
+	for n := 4; n >= 1; n-- {
+		k.Label(label("rows", n))
+		k.on.rows(k, n)
+	}
+	k.on.end(k)
 }
 
-// rowsResidual adds the rows of the residual.
-func rowsResidual(s *asm.File, v asm.Vector, n int, part bool, mask int) {
-	s.Ops("MOVQ AX, R15", "SUBQ rows_dst(BX), R15", "ADDQ rows_res(BX), R15")
+// sums adds all taps of v vectors of columns of n rows, begin before the first tap of a row, end
+// after its last one.
+func (k *depthwise) sums(n, v int, begin, end func(row int)) {
+	if k.size > 0 {
+		k.window(n, v, begin, end)
+		return
+	}
 	for i := range n {
-		s.Op("%s, %s4", maskedLoad(v, part, mask), v.Reg)
-		s.Op("VADDPS %s4, %s%d, %s%d", v.Reg, v.Reg, i, v.Reg, i)
-		if i < n-1 {
-			s.Op("ADDQ DI, R15")
+		begin(i)
+	}
+	again := k.on.taps(k)
+	k.on.nextTap(k)
+	for i := range n {
+		k.on.anyTap(k, i, n, v)
+	}
+	k.on.untilLast(k, again)
+	for i := range n {
+		end(i)
+	}
+}
+
+// window reads every input once for all the rows that see it.
+func (k *depthwise) window(n, v int, begin, end func(row int)) {
+	for row := range k.square.inputs(n) {
+		k.on.inputs(k, row, v)
+		if row%k.down == 0 && row/k.down < n {
+			begin(row / k.down)
+		}
+		for first := 0; first < k.size; first += k.on.together() {
+			last := min(first+k.on.together(), k.size)
+			for kx := first; kx < last; kx++ {
+				k.on.input(k, row, kx, v)
+			}
+			for kx := first; kx < last; kx++ {
+				k.column(row, kx, n, v)
+			}
+		}
+		if last := row - k.size + 1; last >= 0 && last%k.down == 0 {
+			end(last / k.down)
 		}
 	}
 }
 
-// rowsStore stores the rows, or parts of them.
-func rowsStore(s *asm.File, v asm.Vector, n int, part bool, mask int) {
+// column adds v vectors of a row of the input to the sums of all rows that see it by column kx of
+// the taps.
+func (k *depthwise) column(row, kx, n, v int) {
 	for i := range n {
-		switch {
-		case !part:
-			s.Op("VMOVUPS %s%d, (R15)", v.Reg, i)
-		case v.Wide():
-			s.Op("VMOVUPS Z%d, K1, (R15)", i)
-		default:
-			s.Op("VMASKMOVPS Y%d, Y%d, (R15)", i, mask)
-		}
-		if i < n-1 {
-			s.Op("ADDQ DI, R15")
+		if ky := row - i*k.down; ky >= 0 && ky < k.size {
+			for vector := range v {
+				k.on.tap(k, i*v+vector, vector, ky, kx)
+			}
 		}
 	}
 }
 
-// maskedLoad is a load from R15, less its destination.
-func maskedLoad(v asm.Vector, part bool, mask int) string {
-	switch {
-	case !part:
-		return "VMOVUPS (R15)"
-	case v.Wide():
-		return "VMOVUPS.Z (R15), K1"
-	}
-	return fmt.Sprintf("VMASKMOVPS (R15), Y%d", mask)
-}
-
-// rowsMask returns the number of the register that masks the last columns, which a tight kernel
-// fills now. R15 is lost.
-func rowsMask(s *asm.File, t taps, part bool) int {
-	if !t.tight || t.Wide() {
-		return 8
-	}
-	if part {
-		s.Ops("MOVQ rows_cols(BX), SI", "ANDQ $7, SI", "NEGQ SI", "LEAQ ·laneMask<>(SB), R15",
-			"VMOVUPS 64(R15)(SI*4), Y5")
-	}
-	return 5
+// fresh numbers labels that a description writes more than once.
+func (k *depthwise) fresh() int {
+	k.labels++
+	return k.labels
 }

@@ -6,20 +6,6 @@ import (
 	"github.com/weirgpu/weir/internal/asm"
 )
 
-// register returns the number in a register's name.
-func register(name string) (n int) {
-	if _, err := fmt.Sscanf(name, "Z%d", &n); err != nil {
-		panic(err)
-	}
-	return n
-}
-
-// dpbf16 adds to every lane of acc the two products of the pairs in x and y.
-func (t *tileGen) dpbf16(x, y, acc string) {
-	t.EVEX(asm.EVEX{Prefix: asm.PrefixF3, Opcode: 0x52, Dst: register(acc), Src1: register(x),
-		Src2: register(y)}, fmt.Sprintf("VDPBF16PS %s, %s, %s", y, x, acc))
-}
-
 // toPairs rounds two registers of floats to bfloat16, those of low to the lower half of dst.
 func toPairs(s *asm.File, low, high, dst int) {
 	s.EVEX(asm.EVEX{Prefix: asm.PrefixF2, Opcode: 0x72, Dst: dst, Src1: high, Src2: low},

@@ -110,7 +110,7 @@ func network256(s *asm.File) {
 // copyRows writes the packing of whole panels of a row-major B: all panels of a row, then the next
 // row, so that memory is read in long runs.
 func copyRows(s *asm.File) {
-	for _, v := range []vector{avx2, avx512} {
+	for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
 		name := "copyRows" + v.Name
 		s.Func(name, "dst *float32, dstStride int, src *float32, ld, k, panels int", 48,
 			fmt.Sprintf("copies k >= 1 rows of panels*%d floats, ld apart, to panels >= 1 blocks, "+
@@ -133,7 +133,7 @@ func copyRows(s *asm.File) {
 
 // copyPart writes the packing of a panel that has fewer columns than one of whole registers.
 func copyPart(s *asm.File) {
-	for _, v := range []vector{avx2, avx512} {
+	for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
 		s.Func("copyPart"+v.Name, "dst *float32, width int, src *float32, ld, cols, k int", 48,
 			fmt.Sprintf("copies k >= 1 rows of 1 <= cols <= width floats, ld apart, to rows of "+
 				"width floats, %d or %d, zeros behind cols.", v.Lanes, 2*v.Lanes))
@@ -174,7 +174,7 @@ func copyPart(s *asm.File) {
 
 // peak writes loops of independent fused multiply-adds, the ceiling that benchmarks compare with.
 func peak(s *asm.File) {
-	for _, v := range []vector{avx2, avx512} {
+	for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
 		name := "peak" + v.Name
 		n := v.Regs - 4
 		s.Func(name, "n int", 8,

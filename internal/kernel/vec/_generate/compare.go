@@ -41,3 +41,21 @@ done:
 	RET`, set.Reg, set.Lanes, ones, body, 4*set.Lanes)
 	})}
 }
+
+// compareNEON writes equalInt32 for arm64.
+func compareNEON(f *asm.File) {
+	f.Func("equalInt32NEON", "dst *bool, x *int32, n int, v int32", 28, "computes what "+
+		"equalInt32Ref does of 16*n elements, n >= 1.")
+	f.Ops("MOVD dst+0(FP), R0", "MOVD x+8(FP), R1", "MOVD n+16(FP), R3", "MOVW v+24(FP), R4",
+		"VDUP R4, V16.S4", "VMOVI $1, V17.B16")
+	f.Label("loop")
+	f.Ops("FLDPQ.P 32(R1), (F0, F1)", "FLDPQ.P 32(R1), (F2, F3)")
+	for i := range 4 {
+		f.Vec("CMEQ", i, i, 16)
+	}
+	f.Vec("UZP1.H", 0, 0, 1)
+	f.Vec("UZP1.H", 2, 2, 3)
+	f.Vec("UZP1.B", 0, 0, 2)
+	f.Vec("AND", 0, 0, 17)
+	f.Ops("FMOVQ.P F0, 16(R0)", "SUB $1, R3", "CBNZ R3, loop", "RET")
+}

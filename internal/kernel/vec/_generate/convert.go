@@ -2,20 +2,26 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"strings"
 
 	"github.com/weirgpu/weir/internal/asm"
 )
 
-// conversion is a loop between slices of different element types. It handles whole vectors only;
-// the reference does the rest, since there is no masked access to narrow elements before AVX-512.
+// conversion is a loop between slices of different element types, for either architecture. It
+// handles whole vectors only; the reference does the rest, since there is no masked access to
+// narrow elements before AVX-512.
 type conversion struct {
 	name     string
 	from, to string   // element types
 	wideOnly bool     // whether the AVX2 instructions are missing
 	scalars  []string // names of float32 parameters, in the registers up to 15
 	body     func(a *unrolled, in, out string)
+	// neon turns the elements in a register of arm64, widened to 32 bits, into those that are
+	// narrowed to the result; see neonConversion.
+	neon func(a *asm.Text, v int)
+	bits []uint32 // constants of neon
 }
 
 var elementBytes = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int16": 2,
@@ -36,7 +42,11 @@ func (c *conversion) more() string {
 }
 
 func (c *conversion) write(t *asm.Text, set asm.Vector, table *constants) {
-	if c.wideOnly && !set.Wide() {
+	if !c.has(set) {
+		return
+	}
+	if set.Name == asm.VectorNEON.Name {
+		c.writeNEON(t)
 		return
 	}
 	a := &unrolled{Text: t, Vector: set, table: table, copies: 1, pinned: map[uint32]int{},
@@ -54,8 +64,16 @@ func (c *conversion) write(t *asm.Text, set asm.Vector, table *constants) {
 	a.Line("done:\n\tVZEROUPPER\n\tRET")
 }
 
+// has says that there is a routine for the instruction set.
+func (c *conversion) has(set asm.Vector) bool {
+	if set.Name == asm.VectorNEON.Name {
+		return c.neon != nil
+	}
+	return !c.wideOnly || set.Wide()
+}
+
 func (c *conversion) declaration(set asm.Vector) string {
-	if c.wideOnly && !set.Wide() {
+	if !c.has(set) {
 		return ""
 	}
 	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for the whole vectors in "+
@@ -105,39 +123,50 @@ func (a *unrolled) each(lines ...string) {
 func convert() []routine {
 	return []routine{
 		&conversion{name: "float16ToFloat32", from: "uint16", to: "float32",
+			neon: asItIs,
 			body: func(a *unrolled, in, out string) {
 				a.each("VCVTPH2PS "+in+", %V0", "VMOVUPS %V0, "+out)
 			}},
 		&conversion{name: "float32ToFloat16", from: "float32", to: "uint16",
+			neon: asItIs,
 			body: func(a *unrolled, in, out string) {
 				a.each("VMOVUPS "+in+", %V0", "VCVTPS2PH $0, %V0, "+out)
 			}},
 		&conversion{name: "bfloat16ToFloat32", from: "uint16", to: "float32",
+			neon: func(a *asm.Text, v int) { a.Vec("SHL", v, v, 16) },
 			body: func(a *unrolled, in, out string) {
 				a.each("VPMOVZXWD "+in+", %V0", "VPSLLD $16, %V0, %V0", "VMOVUPS %V0, "+out)
 			}},
-		&conversion{name: "float32ToBFloat16", from: "float32", to: "uint16", body: roundBFloat16},
+		&conversion{name: "float32ToBFloat16", from: "float32", to: "uint16",
+			neon: roundBFloat16NEON, bits: []uint32{1, 0x7fff, 1 << 22}, body: roundBFloat16},
 		&conversion{name: "int32ToFloat32", from: "int32", to: "float32",
+			neon: fromInteger,
 			body: func(a *unrolled, in, out string) {
 				a.each("VCVTDQ2PS "+in+", %V0", "VMOVUPS %V0, "+out)
 			}},
-		&conversion{name: "float32ToInt32", from: "float32", to: "int32", body: truncateInt32},
+		&conversion{name: "float32ToInt32", from: "float32", to: "int32",
+			neon: func(a *asm.Text, v int) { a.Vec("FCVTZS", v, v) }, body: truncateInt32},
 		&conversion{name: "int64ToFloat32", from: "int64", to: "float32", wideOnly: true,
 			body: func(a *unrolled, in, out string) {
 				a.each("VCVTQQ2PS "+in+", Y0", "VCVTQQ2PS 64"+in+", Y1", "VMOVUPS Y0, "+out,
 					"VMOVUPS Y1, 32"+out)
 			}},
-		&conversion{name: "float32ToInt64", from: "float32", to: "int64", wideOnly: true,
+		&conversion{name: "float32ToInt64", from: "float32", to: "int64",
+			neon: asItIs, wideOnly: true,
 			body: truncateInt64},
 		&conversion{name: "uint8ToFloat32", from: "uint8", to: "float32",
+			neon: fromInteger,
 			body: func(a *unrolled, in, out string) {
 				a.each("VPMOVZXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
 			}},
 		&conversion{name: "float32ToUint8", from: "float32", to: "uint8",
+			neon: saturateNEON, bits: []uint32{0, math.Float32bits(255)},
 			body: saturate(0, 255, "VPACKUSWB")},
 		&conversion{name: "float32ToInt8", from: "float32", to: "int8",
+			neon: saturateNEON, bits: []uint32{math.Float32bits(-128), math.Float32bits(127)},
 			body: saturate(-128, 127, "VPACKSSWB")},
 		&conversion{name: "int8ToFloat32", from: "int8", to: "float32",
+			neon: fromInteger,
 			body: func(a *unrolled, in, out string) {
 				a.each("VPMOVSXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
 			}},

@@ -30,7 +30,7 @@ type family struct {
 // the loops over rows.
 func (f *family) both() bool {
 	switch f.routines[0].(type) {
-	case *kernel, column:
+	case *kernel, column, *conversion:
 		return true
 	}
 	return false
@@ -39,6 +39,7 @@ func (f *family) both() bool {
 func (f *family) assembly(sets ...asm.Vector) string {
 	table := &constants{symbol: f.name}
 	var routines, all asm.Text
+	routines.Described = f.name + ".go"
 	for _, r := range f.routines {
 		for _, set := range sets {
 			r.write(&routines, set, table)
@@ -77,7 +78,7 @@ func (f *family) arm64() string {
 	b.WriteString(asm.Header(generator, "!noasm") + "package vec\n\n")
 	b.WriteString("import \"github.com/weirgpu/weir/internal/cpuinfo\"\n")
 	for _, r := range f.routines {
-		b.WriteString("\n" + r.(*kernel).dispatchNEON())
+		b.WriteString("\n" + r.(interface{ dispatchNEON() string }).dispatchNEON())
 	}
 	for _, r := range f.routines {
 		b.WriteString("\n" + r.declaration(asm.VectorNEON))

@@ -32,7 +32,30 @@ func generate(folder string) error {
 			return err
 		}
 	}
-	return bytesNEON(folder)
+	return byHandNEON(folder)
+}
+
+// byHandNEON writes the families for arm64 whose Go side is written by hand there.
+func byHandNEON(folder string) error {
+	for _, g := range []struct {
+		name  string
+		write func(f *asm.File)
+	}{
+		{"quantize", quantizedNEON}, {"search", searchNEON}, {"compare", compareNEON},
+		{"interleave", interleaveNEON},
+		{"transpose", func(f *asm.File) {
+			transposeNEON(f, 4)
+			transposeNEON(f, 2)
+		}},
+	} {
+		f := asm.NewFileFor("arm64", generator, "vec")
+		f.Described = g.name + ".go"
+		g.write(f)
+		if err := f.Save(folder, g.name+"_arm64"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // save writes the files whose paths begin like that.

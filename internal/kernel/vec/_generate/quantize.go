@@ -14,6 +14,8 @@ type toBytes struct {
 	from   string // element type of x
 	second string // of a second operand y, if there is one
 	start  func(l *lane)
+	// neon is start for arm64, which quantize_vectors.go writes the rest of
+	neon func(f *asm.Text, v int)
 }
 
 // The registers of the parameters, above those that the body uses.
@@ -293,27 +295,32 @@ func (k *toBytes) dispatch() string {
 func quantize() []routine {
 	scaled := []string{"VPADDD %add, %V0, %V0", "VCVTDQ2PS %V0, %V0", "VMULPS %scale, %V0, %V0"}
 	var list []routine
-	ints := &toBytes{name: "requantizeInts", from: "int32", start: func(l *lane) {
-		l.ops(scaled...)
-	}}
-	floats := &toBytes{name: "requantizeFloats", from: "float32", start: func(l *lane) {
-		l.ops("VCVTPS2DQ %V0, %V0")
-		l.ops(scaled...)
-	}}
+	ints := &toBytes{name: "requantizeInts", from: "int32", neon: sumsNEON,
+		start: func(l *lane) {
+			l.ops(scaled...)
+		}}
+	floats := &toBytes{name: "requantizeFloats", from: "float32", neon: roundedNEON,
+		start: func(l *lane) {
+			l.ops("VCVTPS2DQ %V0, %V0")
+			l.ops(scaled...)
+		}}
 	list = append(list, ints, &rowsToBytes{"requantizeRows", ints}, floats,
 		&rowsToBytes{"requantizeFloatRows", floats},
-		&toBytes{name: "quantizeFloats", from: "float32", start: func(l *lane) {
-			l.ops("VDIVPS %scale, %V0, %V0")
-		}},
+		&toBytes{name: "quantizeFloats", from: "float32", neon: dividedNEON,
+			start: func(l *lane) {
+				l.ops("VDIVPS %scale, %V0, %V0")
+			}},
 	)
 	for _, typ := range []string{"uint8", "int8"} {
 		name := strings.ToUpper(typ[:1]) + typ[1:]
-		list = append(list, &toBytes{name: "rescale" + name, from: typ, start: func(l *lane) {
-			l.ops("VCVTDQ2PS %V0, %V0", "VFMADD213PS %add, %scale, %V0")
-		}}, &toBytes{name: "add" + name, from: typ, second: typ, start: func(l *lane) {
-			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0",
-				"VFMADD231PS %add, %V1, %V0")
-		}})
+		list = append(list, &toBytes{name: "rescale" + name, from: typ, neon: rescaledNEON,
+			start: func(l *lane) {
+				l.ops("VCVTDQ2PS %V0, %V0", "VFMADD213PS %add, %scale, %V0")
+			}}, &toBytes{name: "add" + name, from: typ, second: typ, neon: addedNEON,
+			start: func(l *lane) {
+				l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0",
+					"VFMADD231PS %add, %V1, %V0")
+			}})
 	}
 	return append(list, addBlocks{"addBlocksUint8", "VPMOVZXBD"},
 		addBlocks{"addBlocksInt8", "VPMOVSXBD"}, lookup{}, windows{ints}, copyRows{},
@@ -517,7 +524,7 @@ func (lookup) dispatch() string {
 // second in the maximum, which the instruction returns for NaN.
 func toWords(name, typ, pack string) routine {
 	return &conversion{name: name, from: "float32", to: typ,
-		scalars: []string{"scale", "zero", "lo", "hi"},
+		scalars: []string{"scale", "zero", "lo", "hi"}, neon: quantizedWordNEON,
 		body: func(a *unrolled, in, out string) {
 			a.each("VMOVUPS "+in+", %V0", "VDIVPS %V12, %V0, %V0", "VMAXPS %V14, %V0, %V0",
 				"VMINPS %V15, %V0, %V0", "VCVTPS2DQ %V0, %V0", "VCVTDQ2PS %V0, %V0",
@@ -534,6 +541,7 @@ func toWords(name, typ, pack string) routine {
 // (x - zero) · scale.
 func fromBytes(name, typ, widen string) routine {
 	return &conversion{name: name, from: typ, to: "float32", scalars: []string{"scale", "zero"},
+		neon: dequantizedNEON,
 		body: func(a *unrolled, in, out string) {
 			a.each(widen+" "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VSUBPS %V15, %V0, %V0",
 				"VMULPS %V14, %V0, %V0", "VMOVUPS %V0, "+out)

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/weirgpu/weir/internal/asm"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
 
 func transpose() []routine {
 	return []routine{raw(func(t *asm.Text, set asm.Vector) {
@@ -114,4 +118,39 @@ func transposeNarrow(t *asm.Text) {
 		t.Line("\tVMOVUPS Y%d, (DI)\n\tADDQ R10, DI", 8+i)
 	}
 	t.Line("\tADDQ $32, SI\n\tDECQ CX\n\tJNZ loop\ndone:\n\tVZEROUPPER\n\tRET")
+}
+
+// transposeNEON writes the loop that turns columns of four rows, or of two, four at a time.
+func transposeNEON(f *asm.File, rows int) {
+	f.Func(fmt.Sprintf("transpose%dNEON", rows), "dst, src *uint32, cols, ldDst, ldSrc int", 40,
+		fmt.Sprintf("computes what transposeRef does for %d rows and a multiple of 4 columns, not "+
+			"0.", rows))
+	f.Ops("MOVD dst+0(FP), R0", "MOVD src+8(FP), R2", "MOVD cols+16(FP), R6",
+		"MOVD ldDst+24(FP), R1", "LSL $2, R1", "MOVD ldSrc+32(FP), R7", "LSL $2, R7",
+		"ADD R7, R2, R3")
+	if rows == 4 {
+		f.Ops("ADD R7, R3, R4", "ADD R7, R4, R5")
+	}
+	f.Label("loop")
+	for i := range rows {
+		f.Op("FMOVQ.P 16(R%d), F%d", 2+i, i)
+	}
+	for i := 0; i < rows; i += 2 {
+		f.Vec("TRN1", 4+i, i, i+1)
+		f.Vec("TRN2", 5+i, i, i+1)
+	}
+	for c := range 4 {
+		from := 4 + c%2
+		switch {
+		case rows == 4:
+			f.Vec(fmt.Sprintf("TRN%d.D", 1+c/2), 16+c, from, from+2)
+			f.Op("FMOVQ F%d, (R0)", 16+c)
+		case c < 2:
+			f.Op("FMOVD F%d, (R0)", from)
+		default:
+			f.Op("VST1 V%d.D[1], (R0)", from)
+		}
+		f.Op("ADD R1, R0")
+	}
+	f.Ops("SUB $4, R6", "CBNZ R6, loop", "RET")
 }

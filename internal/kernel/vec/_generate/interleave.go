@@ -25,3 +25,18 @@ func interleave() []routine {
 			set.Lanes, set.Lanes, 4*set.Lanes, set.Lanes)
 	})}
 }
+
+// interleaveNEON writes the loop that makes words of four planes of bytes.
+func interleaveNEON(f *asm.File) {
+	f.Func("interleaveNEON", "dst *uint32, x *byte, stride, n int, flip uint32", 36, "does what "+
+		"interleaveRef does for n words, a multiple of 16 and not 0.")
+	f.Ops("MOVD dst+0(FP), R0", "MOVD x+8(FP), R1", "MOVD stride+16(FP), R5", "MOVD n+24(FP), R6",
+		"FMOVS flip+32(FP), F4", "VDUP V4.S[0], V4.S4", "ADD R5, R1, R2", "ADD R5, R2, R3",
+		"ADD R5, R3, R4")
+	f.Label("loop")
+	for i := range 4 {
+		f.Op("FMOVQ.P 16(R%d), F%d", 1+i, i)
+		f.Vec("EOR", i, i, 4)
+	}
+	f.Ops("VST4.P [V0.B16, V1.B16, V2.B16, V3.B16], 64(R0)", "SUB $16, R6", "CBNZ R6, loop", "RET")
+}
