@@ -132,12 +132,36 @@ func (d *diagnosis) print(w io.Writer) {
 func processorFinding(d *device.Info) finding {
 	f := finding{Check: "processor", Verdict: fine,
 		What: fmt.Sprintf("%s, %d cores for this process", d.Name, d.Units)}
+	if runtime.GOARCH == "arm64" { // only there are kinds known
+		f.What += coresSaid(cpuinfo.CoreKinds())
+	}
 	if text := os.Getenv("GOMAXPROCS"); text != "" {
 		f.Verdict = noted
 		f.What += ", GOMAXPROCS=" + text
 		f.Next = "unset it for all of them"
 	}
 	return f
+}
+
+// coresSaid says what cores a machine has, where they are not alike.
+func coresSaid(kinds []cpuinfo.CoreKind) string {
+	if len(kinds) < 2 {
+		return ""
+	}
+	var parts []string
+	for i, k := range kinds {
+		text := fmt.Sprint(k.Cores)
+		switch {
+		case i == 0:
+			text += " fast"
+		case k.Speed > 0:
+			text += fmt.Sprintf(" of %.2f of their speed", k.Speed)
+		default:
+			text += " slower"
+		}
+		parts = append(parts, text)
+	}
+	return "; the machine's are " + strings.Join(parts, ", ")
 }
 
 func instructionsFinding(p cpuinfo.Path, variable string) finding {

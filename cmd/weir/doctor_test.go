@@ -101,3 +101,20 @@ func TestDoctorOnOtherMachines(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorTellsKindsOfCores(t *testing.T) {
+	for _, e := range []struct {
+		kinds []cpuinfo.CoreKind
+		want  string
+	}{
+		{nil, ""},
+		{[]cpuinfo.CoreKind{{Cores: 8, Speed: 1}}, ""},
+		{[]cpuinfo.CoreKind{{Cores: 4}, {Cores: 6}}, "; the machine's are 4 fast, 6 slower"},
+		{[]cpuinfo.CoreKind{{Cores: 1, Speed: 1}, {Cores: 3, Speed: 0.75}, {Cores: 4, Speed: 0.25}},
+			"; the machine's are 1 fast, 3 of 0.75 of their speed, 4 of 0.25 of their speed"},
+	} {
+		if got := coresSaid(e.kinds); got != e.want {
+			t.Errorf("%v: %q, want %q", e.kinds, got, e.want)
+		}
+	}
+}

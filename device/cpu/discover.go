@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"io/fs"
 	"math"
 	"os"
@@ -20,7 +21,7 @@ func Discover() device.Info {
 		ID:          "cpu:0",
 		Kind:        device.CPU,
 		Name:        cpuinfo.ModelName(),
-		MemoryBytes: h.memory(),
+		MemoryBytes: h.usable(),
 		Units:       h.cores(),
 		CPUs:        h.allowed,
 		NUMA:        h.numaNodes(),
@@ -66,10 +67,12 @@ type host struct {
 	root    fs.FS // /proc and /sys, without the leading slash
 	allowed []int // affinity mask; nil if not known
 	online  int   // processors there are
+	memory  int64 // of the machine where /proc/meminfo does not say; 0 if not known
 }
 
 func thisHost() host {
-	return host{root: os.DirFS("/"), allowed: allowedCPUs(), online: runtime.NumCPU()}
+	return host{root: os.DirFS("/"), allowed: allowedCPUs(), online: runtime.NumCPU(),
+		memory: installedMemory()}
 }
 
 func (h host) cores() int {
@@ -83,9 +86,9 @@ func (h host) cores() int {
 	return max(1, int(n))
 }
 
-// memory returns the least of the machine's memory and the control groups' limits.
-func (h host) memory() int64 {
-	total := meminfo(h.read("proc/meminfo"), "MemTotal:")
+// usable returns the least of the machine's memory and the control groups' limits.
+func (h host) usable() int64 {
+	total := cmp.Or(meminfo(h.read("proc/meminfo"), "MemTotal:"), h.memory)
 	if limit, ok := h.memoryLimit(); ok && (total == 0 || limit < total) {
 		return limit
 	}

@@ -34,8 +34,15 @@ var hosts = []struct {
 	online  int
 	cores   int
 	memory  int64
+	built   int64 // memory that the machine has by another way than /proc
 }{
 	{name: "nothing told", online: 8, cores: 8},
+	{name: "memory told in another way", online: 8, cores: 8, built: 1 << 34, memory: 1 << 34},
+	{
+		name:  "memory told in two ways",
+		files: map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"}, online: 8, cores: 8,
+		built: 1 << 34, memory: 1 << 20,
+	},
 	{name: "no processor told", cores: 1},
 	{
 		name:   "no control groups",
@@ -113,11 +120,12 @@ var hosts = []struct {
 func TestHostLimits(t *testing.T) {
 	for _, c := range hosts {
 		t.Run(c.name, func(t *testing.T) {
-			h := host{root: machine(c.files), allowed: c.allowed, online: c.online}
+			h := host{root: machine(c.files), allowed: c.allowed, online: c.online,
+				memory: c.built}
 			if got := h.cores(); got != c.cores {
 				t.Errorf("cores = %d, want %d", got, c.cores)
 			}
-			if got := h.memory(); got != c.memory {
+			if got := h.usable(); got != c.memory {
 				t.Errorf("memory = %d, want %d", got, c.memory)
 			}
 		})
@@ -263,7 +271,7 @@ func FuzzLimits(f *testing.F) {
 		if c := h.cores(); c < 1 || c > 4 {
 			t.Errorf("%d cores", c)
 		}
-		if m := h.memory(); m < 0 {
+		if m := h.usable(); m < 0 {
 			t.Errorf("%d bytes", m)
 		}
 	})

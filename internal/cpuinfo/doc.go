@@ -5,7 +5,7 @@
 // question costs one load. What it may use is one [Path] value, each a generation of processors. A
 // test reaches the code for older ones with [Limit], and [PathVariable] does so for a whole
 // process, so that every path of a kernel can be tested on one machine: package internal/cputest
-// runs a test once on each. [ModelName] and [CacheSizes] describe the machine.
+// runs a test once on each. [ModelName], [CoreKinds] and [CacheSizes] describe the machine.
 //
 // Everything may be called from any goroutine. On processors that are neither amd64 nor arm64 every
 // feature is absent. Instructions that the processor or the operating system lacks cannot be

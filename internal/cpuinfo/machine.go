@@ -17,11 +17,13 @@ type Caches struct {
 var fallbackCaches = Caches{L1D: 32 << 10, L2: 256 << 10, L3: 4 << 20}
 
 // ModelName returns the processor's name as its maker gives it ("AMD EPYC 9654 96-Core Processor"),
-// or the Go architecture ("amd64") where the operating system does not tell. It is read once.
+// on arm64 with Linux those of its kinds of cores ("Cortex-A55 + Cortex-A76"), or the Go
+// architecture ("amd64") where the operating system does not tell. It is read once.
 func ModelName() string { return modelName() }
 
-// CacheSizes returns the cache sizes of the first core. A size that the operating system does not
-// tell is replaced by a conservative one: 32 KiB, 256 KiB and 4 MiB. They are read once.
+// CacheSizes returns the cache sizes of the first core, and of each level the smallest where there
+// are cores of several kinds, see [CoreKinds]. A size that the operating system does not tell is
+// replaced by a conservative one: 32 KiB, 256 KiB and 4 MiB. They are read once.
 func CacheSizes() Caches { return cacheSizes() }
 
 var modelName = sync.OnceValue(func() string {

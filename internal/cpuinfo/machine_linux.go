@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,6 +19,9 @@ func readModelName() string {
 		return ""
 	}
 	defer f.Close()
+	if runtime.GOARCH == "arm64" {
+		return parseParts(f)
+	}
 	return parseModelName(f)
 }
 
@@ -31,8 +37,63 @@ func parseModelName(r io.Reader) string {
 	return ""
 }
 
+// processors is sysfs' folder of them.
+const processors = "/sys/devices/system/cpu"
+
 func readCacheSizes() Caches {
-	return parseCaches(os.DirFS("/sys/devices/system/cpu/cpu0/cache"))
+	cpus := os.DirFS(processors)
+	if runtime.GOARCH == "arm64" {
+		_, folders := parseKinds(cpus)
+		return leastCaches(cpus, folders)
+	}
+	return leastCaches(cpus, nil)
+}
+
+func readCoreKinds() []CoreKind {
+	if runtime.GOARCH != "arm64" {
+		return nil
+	}
+	kinds, _ := parseKinds(os.DirFS(processors))
+	return kinds
+}
+
+// parseKinds counts processors by the capacity that the kernel has of each, 1024 for the fastest,
+// and names one folder of each kind, both in descending order of capacity. Files are laid out as
+// the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu says (cpu_capacity); a processor
+// of none is left out.
+func parseKinds(cpus fs.FS) (kinds []CoreKind, folders []string) {
+	files, err := fs.Glob(cpus, "cpu[0-9]*/cpu_capacity")
+	if err != nil {
+		return nil, nil
+	}
+	of := map[int][]string{}
+	for _, file := range files {
+		folder := path.Dir(file)
+		if n, err := strconv.Atoi(readWord(cpus, folder, "cpu_capacity")); err == nil && n > 0 {
+			of[n] = append(of[n], folder)
+		}
+	}
+	capacities := slices.Sorted(maps.Keys(of))
+	slices.Reverse(capacities)
+	for _, n := range capacities {
+		kinds = append(kinds, CoreKind{len(of[n]), float64(n) / float64(capacities[0])})
+		folders = append(folders, of[n][0])
+	}
+	return kinds, folders
+}
+
+// leastCaches are the smallest that are known of these processors' folders, of the first's where
+// there are none.
+func leastCaches(cpus fs.FS, folders []string) (c Caches) {
+	if len(folders) == 0 {
+		folders = []string{"cpu0"}
+	}
+	for _, folder := range folders {
+		if dir, err := fs.Sub(cpus, folder+"/cache"); err == nil {
+			c = c.least(parseCaches(dir))
+		}
+	}
+	return c
 }
 
 // parseCaches reads the index* folders of one processor's cache folder in sysfs, laid out as the

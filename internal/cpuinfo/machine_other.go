@@ -5,3 +5,5 @@ package cpuinfo
 func readModelName() string { return "" }
 
 func readCacheSizes() Caches { return Caches{} }
+
+func readCoreKinds() []CoreKind { return nil }
