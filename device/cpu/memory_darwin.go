@@ -5,7 +5,8 @@ import "golang.org/x/sys/unix"
 // mapMemory maps n > 0 zeroed bytes on pages of their own, outside the Go heap: in it, the
 // collector would have a program hold as much again before it gives any back.
 func mapMemory(n int) (*mapping, error) {
-	pages, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	const private = unix.MAP_PRIVATE | unix.MAP_ANON
+	pages, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, private)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ package cpu
 // mapping is memory on pages of whatever size the system takes. The zero value is empty.
 type mapping struct {
 	bytes  []byte
-	mapped []byte // what of it was mapped for it; nil where the memory is the Go heap's or of others
+	mapped []byte // what of it was mapped for it; nil where it is the Go heap's or of others
 }
 
 // populate, leaveHuge and enlarge leave pages to the system.

@@ -108,7 +108,8 @@ func TestCachesAreThoseOfTheSmallestCores(t *testing.T) {
 		}
 	}
 	_, folders := parseKinds(cpus)
-	if got, want := leastCaches(cpus, folders), (Caches{32 << 10, 128 << 10, 4 << 20}); got != want {
+	want := Caches{32 << 10, 128 << 10, 4 << 20}
+	if got := leastCaches(cpus, folders); got != want {
 		t.Errorf("caches %v, want %v", got, want)
 	}
 	if got, want := leastCaches(cpus, nil), (Caches{64 << 10, 512 << 10, 4 << 20}); got != want {

@@ -130,8 +130,8 @@ func (l *ledger) charge(j entry, dt, total float64) {
 // most.
 //
 // What is found comes later than what is held is charged, by a turn or a part of one. So both are
-// saved up: what of a turn seems unused, as nothing has been found of it yet, is not had back beyond
-// what the next ones make good, and what seems used twice is not lost.
+// saved up: what of a turn seems unused, as nothing has been found of it yet, is had back only if
+// the next ones make it good, and what seems used twice is not lost.
 func (l *ledger) unused(j entry) float64 {
 	const part = 16
 	a := j.a

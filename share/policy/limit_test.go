@@ -70,7 +70,8 @@ func TestLimitOfWhatIsFoundLate(t *testing.T) {
 				continue
 			}
 			j, granted := s.Job(d.Set[0].Job), s.Now
-			j.Phase, j.Units, j.Granted, j.Until = share.Running, d.Set[0].Units, granted, d.Set[0].Until
+			j.Phase, j.Granted = share.Running, granted
+			j.Units, j.Until = d.Set[0].Units, d.Set[0].Until
 			half := (j.Until - granted) / 2
 			s.Now, j.Used = granted+half, j.Used+half
 			if j == limited {
