@@ -209,7 +209,7 @@ func TestParts(t *testing.T) {
 		{"rest", 85, []string{"ledger", "sizes"}},
 		{"reuse", 85, []string{"alloc", "ledger", "sizes", "take"}},
 		{"pools", 115, []string{"freeing", "sizes", "take"}},
-		{"graphs", 75, []string{"graph", "ledger", "sizes"}},
+		{"graphs", 82, []string{"graph", "ledger", "sizes"}},
 		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},

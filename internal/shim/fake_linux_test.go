@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -99,6 +100,35 @@ func fakeDevice(t *testing.T, dir string) (d struct{ Used, Peak uint64 }) {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// fakeMeter gives a function that says what the device holds, as fakeDevice does, for who answers a
+// program that waits: also on a busy machine it takes no longer than the device's lock. The
+// function is called once the device is there, by one goroutine at a time.
+func fakeMeter(t *testing.T, dir string) func() uint64 {
+	t.Helper()
+	r := onFake(t, nil, dir, "smi", "used")
+	r.Stdout = nil
+	in, err1 := r.StdinPipe()
+	out, err2 := r.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	start := sync.OnceValue(r.Start)
+	t.Cleanup(func() { _ = in.Close(); _ = r.Wait() })
+	return func() (used uint64) {
+		err := start()
+		if err == nil {
+			_, err = fmt.Fprintln(in)
+		}
+		if err == nil {
+			_, err = fmt.Fscanln(out, &used)
+		}
+		if err != nil {
+			t.Errorf("%v: %v", r.Args, err)
+		}
+		return used
+	}
 }
 
 // TestProgramsOnTheFakeDriver runs programs that launch, capture, fork and use many threads, with

@@ -96,23 +96,31 @@ func TestUnknownCallsAreNamed(t *testing.T) {
 func TestAnotherDevice(t *testing.T) {
 	t.Parallel()
 	compiled(t)
-	for device, works := range []bool{false, true} {
-		w := newWarden(t, fakeCap, 2*time.Millisecond)
-		terms := wire.Terms{Token: w.token, Name: "test", MemCap: fakeCap, MemTotal: fakeCap,
-			InFlight: 2 * time.Millisecond}
-		copy(terms.UUID[:], "weir fake GPU")
-		terms.UUID[15] = 1
-		w.page.SetTerms(terms)
-		w.gate(true)
-		r := onFake(t, w, t.TempDir(), "train", "0.1", "100", "64")
-		r.Env = append(r.Env, "WEIR_FAKE_GPUS=2", fmt.Sprintf("CUDA_VISIBLE_DEVICES=%d", device))
-		err := r.Run()
-		if works != (err == nil) {
-			t.Errorf("device %d of a job on 1: %v %s", device, err, r.err.String())
+	onProfiles(t, "", func(t *testing.T, profile string) {
+		for device, works := range []bool{false, true} {
+			anotherDevice(t, profile, device, works)
 		}
-		if said := strings.Contains(r.err.String(), "is not the GPU of this job"); said == works {
-			t.Errorf("device %d of a job on 1: said %q", device, r.err.String())
-		}
+	})
+}
+
+// anotherDevice has a program of a job on device 1 use the one given.
+func anotherDevice(t *testing.T, profile string, device int, works bool) {
+	w := newWarden(t, fakeCap, 2*time.Millisecond)
+	terms := wire.Terms{Token: w.token, Name: "test", MemCap: fakeCap, MemTotal: fakeCap,
+		InFlight: 2 * time.Millisecond}
+	copy(terms.UUID[:], "weir fake GPU")
+	terms.UUID[15] = 1
+	w.page.SetTerms(terms)
+	w.gate(true)
+	r := onFake(t, w, t.TempDir(), "train", "0.1", "100", "64")
+	r.Env = append(r.Env, profile, "WEIR_FAKE_GPUS=2",
+		fmt.Sprintf("CUDA_VISIBLE_DEVICES=%d", device))
+	err := r.Run()
+	if works != (err == nil) {
+		t.Errorf("device %d of a job on 1: %v %s", device, err, r.err.String())
+	}
+	if said := strings.Contains(r.err.String(), "is not the GPU of this job"); said == works {
+		t.Errorf("device %d of a job on 1: said %q", device, r.err.String())
 	}
 }
 

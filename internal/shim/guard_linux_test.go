@@ -17,13 +17,13 @@ func TestCaptureBeside(t *testing.T) {
 	compiled(t)
 	for how, captures := range map[string]int{"seen": 5, "hidden": 5, "joined": 5, "default": 5,
 		"brief": 2000} {
-		t.Run(how, func(t *testing.T) {
+		onProfiles(t, how, func(t *testing.T, profile string) {
 			t.Parallel()
 			w := newWarden(t, 1<<30, 2*time.Millisecond)
 			w.gate(true)
 			r := onFake(t, w, t.TempDir(), "capture_beside", fmt.Sprint(min(captures, 5)), how)
 			// what is short is measured as such beside what is long
-			r.Env = append(r.Env, "WEIR_FAKE_CONCURRENT=2")
+			r.Env = append(r.Env, profile, "WEIR_FAKE_CONCURRENT=2")
 			if how == "brief" {
 				r.Args[1] = fmt.Sprint(captures / 1000)
 			}
@@ -92,20 +92,23 @@ func (w *warden) drains(slot uint32) {
 func TestFault(t *testing.T) {
 	t.Parallel()
 	compiled(t)
-	t.Run("at rest", func(t *testing.T) {
+	onProfiles(t, "at rest", func(t *testing.T, profile string) {
 		w := newWarden(t, 1<<30, 2*time.Millisecond)
 		w.gate(true)
-		said, stop := onFake(t, w, t.TempDir(), "fault").talking(t)
+		r := onFake(t, w, t.TempDir(), "fault")
+		r.Env = append(r.Env, profile)
+		said, stop := r.talking(t)
 		said("fault")
 		w.drains(0)
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("launching on", func(t *testing.T) {
+	onProfiles(t, "launching on", func(t *testing.T, profile string) {
 		w := newWarden(t, 1<<30, 2*time.Millisecond)
 		w.gate(true)
 		r := onFake(t, w, t.TempDir(), "fault", "1")
+		r.Env = append(r.Env, profile)
 		said, stop := r.talking(t)
 		said("fault")
 		w.drains(0)
@@ -130,13 +133,13 @@ func TestFault(t *testing.T) {
 func TestGreenContexts(t *testing.T) {
 	t.Parallel()
 	compiled(t)
-	for how, rounds := range map[string]int{"current": 1, "stream": 100, "default": 100} {
-		t.Run(how, func(t *testing.T) {
+	for how, rounds := range map[string]int{"current": 1, "stream": 50, "default": 50} {
+		onProfiles(t, how, func(t *testing.T, profile string) {
 			w := newWarden(t, 1<<30, 2*time.Millisecond)
 			w.gate(true)
 			r := onFake(t, w, t.TempDir(), "green", fmt.Sprint(rounds), how)
 			// for so long a thread has the context that it puts an event in
-			r.Env = append(r.Env, "WEIR_FAKE_EVENT_NS=200000")
+			r.Env = append(r.Env, profile, "WEIR_FAKE_EVENT_NS=200000")
 			said, stop := r.talking(t)
 			said("launched")
 			w.drains(0)
@@ -163,8 +166,9 @@ func TestExit(t *testing.T) {
 	if long {
 		times = 1000
 	}
-	// the driver's own handler comes with cuInit, or with the first context
-	devices := [2]string{t.TempDir(), t.TempDir()}
+	// the driver's own handler comes with cuInit, or with the first context; each on both profiles
+	devices := [2][2]string{{t.TempDir(), t.TempDir()}, {t.TempDir(), t.TempDir()}}
+	profiles := [2]string{"plain", "hardware"}
 	for _, how := range ways {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -172,10 +176,10 @@ func TestExit(t *testing.T) {
 			w.gate(true)
 			failed := 0
 			for i := range times {
-				late := i / 4 % 2
-				r := onFake(t, w, devices[late], "exits", how, fmt.Sprint(20+100*(i%4)))
-				r.Env = append(r.Env, "WEIR_FAKE_EXIT_US=2000",
-					fmt.Sprint("WEIR_FAKE_EXIT_LATE=", late))
+				late, costs := i/4%2, i/8%2
+				r := onFake(t, w, devices[late][costs], "exits", how, fmt.Sprint(20+100*(i%4)))
+				r.Env = append(r.Env, "WEIR_FAKE_PROFILE="+profiles[costs],
+					"WEIR_FAKE_EXIT_US=2000", fmt.Sprint("WEIR_FAKE_EXIT_LATE=", late))
 				exits(t, r, &failed)
 				w.release(r.Process.Pid)
 			}
@@ -203,16 +207,19 @@ func exits(t *testing.T, r *running, failed *int) {
 func TestSlowExit(t *testing.T) {
 	t.Parallel()
 	compiled(t)
-	w := newWarden(t, 1<<30, 2*time.Millisecond)
-	w.gate(true)
-	r := onFake(t, w, t.TempDir(), "exits", "slow", "2000")
-	said, stop := r.talking(t)
-	said("leaving")
-	w.drains(0)
-	var exit *exec.ExitError
-	if err := stop(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("%v: %s", err, r.err.String())
-	}
+	onProfiles(t, "", func(t *testing.T, profile string) {
+		w := newWarden(t, 1<<30, 2*time.Millisecond)
+		w.gate(true)
+		r := onFake(t, w, t.TempDir(), "exits", "slow", "2000")
+		r.Env = append(r.Env, profile)
+		said, stop := r.talking(t)
+		said("leaving")
+		w.drains(0)
+		var exit *exec.ExitError
+		if err := stop(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+			t.Errorf("%v: %s", err, r.err.String())
+		}
+	})
 }
 
 // finalised is a program in an interpreter, which runs handlers of its own before those of the C

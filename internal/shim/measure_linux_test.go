@@ -201,22 +201,26 @@ func TestContextsInAContainer(t *testing.T) {
 		{"NVML that says nothing", "zero", false, 0, 0},
 		{"agent that is slow", "1", true, 300 * time.Millisecond, 2},
 	} {
-		dir := t.TempDir()
-		w := newWarden(t, fakeCap, 2*time.Millisecond, func(w *warden) {
-			if c.answers {
-				w.holds = func() uint64 {
-					time.Sleep(c.takes)
-					return fakeDevice(t, dir).Used
+		onProfiles(t, c.name, func(t *testing.T, profile string) {
+			t.Parallel()
+			dir := t.TempDir()
+			held := fakeMeter(t, dir)
+			w := newWarden(t, fakeCap, 2*time.Millisecond, func(w *warden) {
+				if c.answers {
+					w.holds = func() uint64 {
+						time.Sleep(c.takes)
+						return held()
+					}
 				}
+			})
+			g := startGrow(t, w, dir, "context", 2, "WEIR_FAKE_NVML_BLIND="+c.blind, profile)
+			if r, free := g.next(t); r != 0 || free != fakeCap-c.count*fakeContext {
+				t.Errorf("result %d, %d free, want %d contexts counted", r, free, c.count)
+			}
+			if !c.answers && w.page.Header().ContextBytes.Load() != wire.ContextUnmeasured {
+				t.Error("contexts are said to have been measured")
 			}
 		})
-		g := startGrow(t, w, dir, "context", 2, "WEIR_FAKE_NVML_BLIND="+c.blind)
-		if r, free := g.next(t); r != 0 || free != fakeCap-c.count*fakeContext {
-			t.Errorf("%s: result %d, %d free, want %d contexts counted", c.name, r, free, c.count)
-		}
-		if !c.answers && w.page.Header().ContextBytes.Load() != wire.ContextUnmeasured {
-			t.Errorf("%s: contexts are said to have been measured", c.name)
-		}
 	}
 }
 
@@ -232,7 +236,7 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 	}{"context": {1, fakeContext}, "module": {40 << 20, fakeContext + 40<<20}} {
 		dir := t.TempDir()
 		w := newWarden(t, total, 2*time.Millisecond, func(w *warden) {
-			w.holds = func() uint64 { return fakeDevice(t, dir).Used }
+			w.holds = fakeMeter(t, dir)
 			w.silent.Store(true)
 		})
 		g := startGrow(t, w, dir, how, c.n, "WEIR_FAKE_NVML_BLIND=1",

@@ -12,9 +12,14 @@ import (
 func TestPass(t *testing.T) {
 	t.Parallel()
 	compiled(t)
+	onProfiles(t, "", passes)
+}
+
+func passes(t *testing.T, profile string) {
 	w := newWarden(t, fakeCap, 2*time.Millisecond)
 	w.gate(false)
 	r := onFake(t, w, t.TempDir(), "train", "600", "1000", "64")
+	r.Env = append(r.Env, profile)
 	r.start(t)
 	w.expect(wire.KindWant)
 	h, s := w.page.Header(), w.page.Slot(0)

@@ -77,9 +77,12 @@ static CUresult driver_device(CUdevice *d)
 	return CUDA_SUCCESS;
 }
 
+static unsigned asked; /* how much that is */
+
 static CUresult driver_attribute(CUdevice d, CUgraphMem_attribute what, void *value)
 {
 	(void)d;
+	asked++;
 	if (!tells || what != (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT)
 		return CUDA_ERROR_INVALID_VALUE;
 	*(uint64_t *)value = reserved;
@@ -449,6 +452,34 @@ static void free_and_meter_nothing(void)
 	meters = false;
 }
 
+static void launch_100(void) { launch(100); }
+
+/* A driver that does not say what it keeps is believed to keep what has run, and nothing that has
+ * not. What runs while all is trimmed may take its memory anew. */
+static void untold(void)
+{
+	fits = true;
+	trim();
+	unsigned before = asked;
+	weir_graphs_refresh();
+	expect("questions where nothing counts", asked, before);
+	tells = false;
+	instantiate(100, false);
+	launch(100);
+	expect("of a graph that has run", counted(), 151);
+	fails = CUDA_ERROR_OUT_OF_MEMORY;
+	instantiate(110, true);
+	expect("while another is uploaded, which fails", counted_then, 151 + 166);
+	expect("after that", counted(), 151);
+	expect("known of it", weir_sizes_get(WEIR_KIND_GRAPH, 110, NULL, NULL), false);
+	meanwhile = launch_100;
+	tells = true;
+	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
+	expect("during a launch while all is trimmed", counted_then, 2 * 151);
+	expect("after both", counted(), 0);
+	destroy(100);
+}
+
 /* full has others hold what a launch of graph 100 needs, until they do something. */
 static CUresult full(void (*then_do)(void))
 {
@@ -512,6 +543,7 @@ int main(void)
 	trims();
 	uploads();
 	ends();
+	untold();
 	at_the_cap();
 	return checked();
 }

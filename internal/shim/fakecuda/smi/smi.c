@@ -2,9 +2,10 @@
 // with "timeline" the record of who ran when, one line per segment: start, end and busy time in
 // nanoseconds of CLOCK_MONOTONIC, then the pid. With "freed" it says "ready", looks until less is
 // held than at first, and prints in JSON when the last look began at which that was not so, on the
-// same clock: so long the device kept it at least.
+// same clock: so long the device kept it at least. With "used" it answers each line of input with
+// how many bytes are held, without the time that a process takes to begin.
 //
-// usage: smi [timeline|freed]
+// usage: smi [timeline|freed|used]
 #include "../model/model.h"
 
 #include <inttypes.h>
@@ -71,6 +72,15 @@ static int freed(fk_device *d) {
 	return held(d) >= before;
 }
 
+static int used(fk_device *d) {
+	for (int c; (c = getchar()) != EOF;)
+		if (c == '\n') {
+			printf("%" PRIu64 "\n", held(d));
+			fflush(stdout);
+		}
+	return 0;
+}
+
 int main(int argc, char **argv) {
 	static fk_device d = {.slot = FK_NONE};
 	static fk_file copy;
@@ -78,6 +88,8 @@ int main(int argc, char **argv) {
 		return 1;
 	if (argc > 1 && !strcmp(argv[1], "freed"))
 		return freed(&d);
+	if (argc > 1 && !strcmp(argv[1], "used"))
+		return used(&d);
 	fk_lock(&d);
 	fk_reap(&d);
 	fk_advance(&d);
