@@ -208,7 +208,7 @@ func TestParts(t *testing.T) {
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 85, []string{"ledger", "sizes"}},
 		{"reuse", 85, []string{"alloc", "ledger", "sizes", "take"}},
-		{"pools", 115, []string{"freeing", "sizes", "take"}},
+		{"pools", 119, []string{"freeing", "sizes", "take"}},
 		{"graphs", 82, []string{"graph", "ledger", "sizes"}},
 		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},

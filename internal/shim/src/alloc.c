@@ -193,12 +193,13 @@ void weir_pointer_restore(struct weir_freed *f)
 
 /* weir_loose is what is counted for what may take less, or nothing as yet: managed memory has pages
  * where they are used (programming guide, "Unified Memory Programming"), and of arrays, of memory
- * of other interfaces and of limits the driver says neither how nor when it takes them. */
+ * of other interfaces and of limits the driver says neither how nor when it takes them. What is
+ * freed in stream order counts until it is seen that the stream came there. */
 uint64_t weir_loose(void)
 {
 	return weir_sizes_sum(WEIR_KIND_POINTER, LOOSE) + weir_sizes_sum(WEIR_KIND_ARRAY, 0) +
 		weir_sizes_sum(WEIR_KIND_MIPMAP, 0) + weir_sizes_sum(WEIR_KIND_EXTERNAL, 0) +
-		weir_limits_counted() + weir_pools_loose();
+		weir_limits_counted() + weir_pools_loose() + weir_freeing_bytes();
 }
 
 static uint64_t times(uint64_t a, uint64_t b)

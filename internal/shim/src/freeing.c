@@ -282,11 +282,16 @@ uint64_t weir_freeing_given(void)
 	return weir_get(&given);
 }
 
+/* weir_freeing_bytes is what all that is freed and not given back may come to. */
+uint64_t weir_freeing_bytes(void)
+{
+	return weir_get(&bytes) + weir_pools_leaving() + weir_movables_due();
+}
+
 /* worth_it tells whether there are frees to wait for which together would give enough. */
 static bool worth_it(uint64_t lacks)
 {
-	uint64_t late = weir_movables_due(), most = weir_get(&bytes) + weir_pools_leaving() + late;
-	return (weir_get(&count) || late) && weir_would_fit(lacks, most);
+	return (weir_get(&count) || weir_movables_due()) && weir_would_fit(lacks, weir_freeing_bytes());
 }
 
 /* weir_freeing_wait is for an allocation that has found no room for so many bytes. It looks what

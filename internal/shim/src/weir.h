@@ -281,6 +281,7 @@ struct weir_freeing;
 struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct weir_stream *s);
 void weir_freeing_called(struct weir_freeing *f, CUresult r);
 uint64_t weir_freeing_elsewhere(const void *pool, const struct weir_stream *s);
+uint64_t weir_freeing_bytes(void);
 uint64_t weir_freeing_given(void);
 void weir_freeing_gave(void);
 

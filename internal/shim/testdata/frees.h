@@ -68,6 +68,15 @@ static void hopeless(void)
 	const struct weir_freed_to pointer = {.pointer = {.size = 4 * PORTION}};
 	anew();
 	counted = 6 * PORTION;
+	expect("under way at first", weir_freeing_bytes(), 0);
+	stuck = true;
+	weir_freeing_called(weir_freeing_begin(&pointer, &here), CUDA_SUCCESS);
+	due = PORTION;
+	expect("under way", weir_freeing_bytes(), 5 * PORTION);
+	due = 0;
+	stuck = false;
+	weir_freeing_look();
+	expect("under way once the stream has come there", weir_freeing_bytes(), 0);
 	expect("waits for a pointer's bytes", waits_for(&pointer, 6 * PORTION), true);
 	expect("waits for more", waits_for(&pointer, 6 * PORTION + 1), false);
 	expect("waits for what can be moved", waits_for(&moves, 6 * PORTION), true);
@@ -142,6 +151,7 @@ static void leaving(void)
 	expect("leave while all is used", weir_pools_leaving(), 0);
 	give_back();
 	expect("leave another", weir_pools_leaving(), 4 * PORTION);
+	expect("leave", weir_freeing_bytes(), 4 * PORTION);
 	later = ns + 200000000;
 	grows = 2 * PORTION;
 	expect("more than leaves, for a pool that keeps some", allocate(6 * PORTION), CUDA_SUCCESS);
