@@ -204,7 +204,7 @@ func TestParts(t *testing.T) {
 		checks int
 		parts  []string
 	}{
-		{"ledger", 107, nil},
+		{"ledger", 110, nil},
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 85, []string{"ledger", "sizes"}},
 		{"reuse", 85, []string{"alloc", "ledger", "sizes", "take"}},

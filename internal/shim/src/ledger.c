@@ -296,13 +296,17 @@ void weir_waits_end(void)
 	changed();
 }
 
-/* same_owner tells whether two slots are of one process as far as the agent can tell processes. */
-static bool same_owner(const struct weir_slot *a, const struct weir_slot *b)
+/* still_own tells whether the slot that the process had before this one still is its. Where the
+ * agent cannot tell processes apart, it is if it has what this one counts. */
+static bool still_own(const struct weir_slot *old, const struct weir_slot *now)
 {
-	uint32_t pid = weir_get(&b->owner_pid);
-	uint64_t start = weir_get(&b->owner_start);
-	return weir_get(&a->owner_pid) == pid && weir_get(&a->owner_start) == start &&
-		(pid != WEIR_FOREIGN_PID || start);
+	uint32_t pid = weir_get(&now->owner_pid);
+	uint64_t start = weir_get(&now->owner_start);
+	if (weir_get(&old->owner_pid) != pid || weir_get(&old->owner_start) != start)
+		return false;
+	return pid != WEIR_FOREIGN_PID || start ||
+		(weir_get(&old->mem_used_bytes) == weir_get(&own_counts.used) &&
+			weir_get(&old->mem_context_bytes) == weir_get(&own_counts.contexts));
 }
 
 /* weir_ledger_adopt makes a slot, of this page, the process's own, and has all that it counts be
@@ -311,7 +315,7 @@ void weir_ledger_adopt(struct weir_header *h, struct weir_slot *slot)
 {
 	pthread_rwlock_wrlock(&changing);
 	struct weir_slot *old = weir_slot();
-	if (old && old != slot && same_owner(old, slot)) {
+	if (old && old != slot && still_own(old, slot)) {
 		weir_set(&old->mem_used_bytes, 0);
 		weir_set(&old->mem_pending_bytes, 0);
 		weir_set(&old->mem_context_bytes, 0);
