@@ -37,6 +37,7 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 		{"tests without GPU discovery fail", "exit 3", `case "$*" in *nogpu*-run*) exit 6; esac`,
 			true, false, 6, ""},
 		{long, "exit 3", `case "$*" in *digits*) exit 8; esac`, true, false, 8, ""},
+		{"an emulated test fails", "exit 3", "exit 0", true, false, 9, ""},
 		{"outputs differ", "exit 5", "exit 0", false, true, 5, ""},
 		{"fuzzing fails", "exit 0", `case "$*" in *FuzzPage*) exit 4; esac`, false, true, 4, ""},
 	} {
@@ -52,7 +53,8 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			command(t, bin, "python3", "#!"+bash+"\n[ \"$1\" != -m ] || exit 0\n"+e.python)
 			command(t, filepath.Join(dir, "weir", "gpu"), "check.sh", "#!"+bash+"\n"+e.tool)
 			command(t, filepath.Join(dir, "weir", "deploy"), "static.sh", "#!"+bash)
-			command(t, filepath.Join(dir, "weir", "internal", "cputest"), "arm64.sh", "#!"+bash)
+			command(t, filepath.Join(dir, "weir", "internal", "cputest"), "arm64.sh",
+				"#!"+bash+"\n[ \"$1\" != \"$FAIL\" ] || exit 9")
 			for _, name := range []string{"go", "git", "gofmt", "xargs", "gcc", "qemu-aarch64"} {
 				command(t, bin, name, "#!"+bash+"\n"+e.tool)
 			}
@@ -64,13 +66,16 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			if e.name == long {
 				cmd.Env = append(cmd.Env, "WEIR_LONG=1")
 			}
+			if e.code == 9 {
+				cmd.Env = append(cmd.Env, "SHARD=2/20", "FAIL=suite")
+			}
 			browser := "off"
 			if e.data {
 				browser = "chromium"
 			}
 			cmd.Env = append(cmd.Env, "WEIR_CHROMIUM="+browser)
 			if e.data {
-				cmd.Env = append(cmd.Env, "WEIR_ONNX_TESTDATA=/cases")
+				cmd.Env = append(cmd.Env, "WEIR_ONNX_TESTDATA=/cases", "EMULATOR=off")
 			}
 			out, _ := cmd.CombinedOutput()
 			if got := cmd.ProcessState.ExitCode(); got != e.code {
@@ -84,6 +89,10 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			if end := lines[max(0, len(lines)-4):]; e.last != "" && e.data ==
 				strings.Contains(strings.Join(end, "\n"), "left out: the pages in a browser. ") {
 				t.Errorf("with the browser %s the last lines are %q", browser, end)
+			}
+			if end := lines[max(0, len(lines)-4):]; e.last != "" && e.data !=
+				strings.Contains(strings.Join(end, "\n"), "left out: all of arm64 but ") {
+				t.Errorf("where there is an emulator: %v, the last lines are %q", !e.data, end)
 			}
 			left := strings.Contains(string(out), "race detector and comparison left out")
 			if left != (e.quick && e.last != "") {

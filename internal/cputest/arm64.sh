@@ -4,10 +4,11 @@
 # the first Armv8, and on max, which has all that the emulator knows. CPUS names others.
 #
 #   quick      the tests of kernels that take no more than seconds: a part of each check
-#   suite      all tests of packages that compute, by packages; SHARD=2/5 takes every fifth from the
-#              second on
+#   suite      all tests of all packages, with -short, but for those that emulated.txt names and says
+#              why; SHARD=2/5 takes every fifth package from the second on
 #   agreement  ONNX's own cases, and the same results as ONNX Runtime on real and standard models;
-#              CASES='^(node|simple)/' takes those cases of ONNX's alone, in minutes
+#              CASES='^(node|simple)/' takes those cases of ONNX's alone, in minutes, and
+#              MODELS='digits minilm' those models
 #   lies       a system that claims instructions which a processor lacks: products are computed all
 #              the same, with the same results as on one that has them; and one that hides them
 #
@@ -39,17 +40,28 @@ quick() {
   done
 }
 
-# Tests that start their own program again, or one of this machine that looks at them, are not for
-# an emulator: those of commands, of programs under weir exec, and of pages.
+# left_out SCRIPT: the names in emulated.txt that sed's SCRIPT takes out of its lines.
+left_out() { sed -n "/^#/d; $1" internal/cputest/emulated.txt; }
+
+# All that is of one instruction set is tested but for what emulated.txt names. Packages of which
+# single tests are left out go by themselves, so that a test of the same name elsewhere runs.
 suite() {
-  local shard=${SHARD:-1/1} packages
-  packages=$(go list ./device/... ./engine/... ./graph/... ./onnx/... ./op/... ./plan/... \
-    ./internal/cpuinfo ./internal/kernel/... ./internal/op/... ./internal/pass/... ./tensor/... |
+  local shard=${SHARD:-1/1} packages parts package skip cpu status=0
+  parts=$(left_out 's/^\([^ :]*\) [^ :]*: .*/\1/p' | sort -u)
+  packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... |
+    sed "s,^$(go list -m),.," | grep -vxF "$(left_out 's/^\([^ :]*\): .*/\1/p')" |
     awk -v "i=${shard%/*}" -v "n=${shard#*/}" 'NR % n == i % n')
   for cpu in $cpus; do
-    # shellcheck disable=SC2086
-    emulated "$cpu" -skip '^Test(Floors.*|NamedTests|PackageDocs|API.*)$' $packages
+    # shellcheck disable=SC2046
+    emulated "$cpu" $(grep -vxF "$parts" <<<"$packages") || status=$?
+    for package in $(grep -xF "$parts" <<<"$packages"); do
+      skip=$(left_out "s,^$package \([^ :]*\): .*,\1,p" | paste -sd'|')
+      emulated "$cpu" -skip "^($skip)\$" "$package" || status=$?
+    done
   done
+  printf 'left out, by internal/cputest/emulated.txt:\n'
+  grep -v '^#' internal/cputest/emulated.txt
+  return $status
 }
 
 agreement() {
@@ -64,12 +76,13 @@ agreement() {
   trap 'rm -rf "$folder"' EXIT
   GOARCH=arm64 deploy/static.sh "$folder/weir-arm64"
   for cpu in $cpus; do
-    emulated "$cpu" -run "^Test$all" ./internal/conformance
+    [ -n "${MODELS:-}" ] || emulated "$cpu" -run "^Test$all" ./internal/conformance
     printf '#!/bin/sh\nexec "%s" -cpu %s "%s" "$@"\n' "$emulator" "$cpu" "$folder/weir-arm64" \
       >"$folder/weir"
     chmod +x "$folder/weir"
     status=0
-    python3 internal/conformance/peer/compare.py --weir "$folder/weir" || status=$?
+    # shellcheck disable=SC2086
+    python3 internal/conformance/peer/compare.py --weir "$folder/weir" ${MODELS:-} || status=$?
     if [ "$status" = 3 ]; then
       echo "left out: the package registry does not answer, or there is no Python"
     elif [ "$status" != 0 ]; then
