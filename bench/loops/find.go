@@ -82,7 +82,8 @@ func hottest(name string, words []uint32, m *model) (*loop, error) {
 		return nil, err
 	}
 	best := &loop{Kernel: name, Cycles: map[string]float64{}, Share: map[string]float64{},
-		OfLimit: map[string]float64{}, Large: large(name)}
+		OfLimit: map[string]float64{}, OfUnits: map[string]float64{}, Waits: map[string]string{},
+		Large: large(name)}
 	begin := 0 // after the last branch back
 	for i, w := range words {
 		back, ok := target(w)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 )
 
@@ -45,7 +46,8 @@ func TestLimits(t *testing.T) {
 		"fdiv\tv0.4s, v30.4s, v31.4s\nfadd\tv1.4s, v30.4s, v31.4s\n",
 	} {
 		l := &loop{Cycles: map[string]float64{}, Share: map[string]float64{},
-			OfLimit: map[string]float64{}, text: text, multiplies: map[string]int{"fmla": 1}}
+			OfLimit: map[string]float64{}, OfUnits: map[string]float64{},
+			Waits: map[string]string{}, text: text, multiplies: map[string]int{"fmla": 1}}
 		if err := l.measure(m, "neoverse-n1"); err != nil || l.OfLimit["neoverse-n1"] < 0.95 ||
 			l.Share["neoverse-n1"] > 0.5 {
 			t.Errorf("%q: %v of its limit, %v of the multipliers, %v", text, l.OfLimit, l.Share,
@@ -54,5 +56,40 @@ func TestLimits(t *testing.T) {
 	}
 	if s := sharesOf([]float64{0.9, 0.84, 1}); s.Worst != 0.84 || s.Median != 0.9 || s.hold() {
 		t.Errorf("0.84, 0.9 and 1 are %+v", s)
+	}
+}
+
+// TestQueues reads what llvm-mca says of queues, and holds what the table says of Apple's
+// processor: that it is a model of an older one, whose multiplications wait 8 cycles for a factor.
+func TestQueues(t *testing.T) {
+	m, err := newModel()
+	if errors.Is(err, errTools) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// four chains that begin anew in each round: what waits fills the queue of vectors
+	text := ""
+	for range 8 {
+		for c := range 4 {
+			text += fmt.Sprintf("fmla\tv%d.4s, v%[1]d.4s, v31.4s\n", c)
+		}
+	}
+	text += "ldp\tq0, q1, [x1]\nldp\tq2, q3, [x1, #32]\n"
+	m1, err := m.cycles("apple-m1", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m1.queue != "queue CyUnitVM of 32" || m1.full < 0.85 || m1.units > 0.8*m1.cycles {
+		t.Errorf("the fullest queue is %s, %v full; units %v of %v cycles", m1.queue, m1.full,
+			m1.units, m1.cycles)
+	}
+	if a7, err := m.cycles("apple-a7", text); err != nil || a7 != m1 {
+		t.Errorf("apple-a7 uses %+v, apple-m1 %+v, %v", a7, m1, err)
+	}
+	c, err := m.latency("apple-m1", "fmla v0.4s, v0.4s, v31.4s")
+	if err != nil || c < 7.5 || c > 9 {
+		t.Errorf("a multiplication takes %v cycles, %v", c, err)
 	}
 }

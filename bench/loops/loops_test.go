@@ -47,7 +47,8 @@ func TestLoopsOfTiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	chain := strings.Repeat("fmla v0.4s, v30.4s, v31.s[0]\n", 8)
-	if c, _, err := m.cycles("neoverse-v1", chain); err != nil || 8*each/c > 0.5 {
-		t.Errorf("a chain of 8 multiplications takes %g cycles of %g each, %v", c, each, err)
+	if u, err := m.cycles("neoverse-v1", chain); err != nil || 8*each/u.cycles > 0.5 {
+		t.Errorf("a chain of 8 multiplications takes %g cycles of %g each, %v", u.cycles, each,
+			err)
 	}
 }

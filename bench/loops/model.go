@@ -78,51 +78,74 @@ var (
 	least = regexp.MustCompile(`Block RThroughput:\s+([\d.]+)`)
 	// each is how long each unit was busy a round.
 	each = regexp.MustCompile(`Resource pressure per iteration:\n.*\n(.*)\n`)
-	// queue is how full the instructions that wait for units kept a queue: on the average, the most
-	// of them and what it holds.
-	queue = regexp.MustCompile(`(?m)^\S+\s+(\d+)\s+(\d+)\s+(\d+)\s*$`)
+	// queue is how full the instructions that wait for units kept a queue: its name, the average,
+	// the most of them and what it holds.
+	queue = regexp.MustCompile(`(?m)^(\S+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$`)
 	// window is the same of the instructions that have begun and have not retired.
-	window = regexp.MustCompile(`Average Used ROB Entries per cy:\s+\d+\s+\( ([\d.]+)% \)`)
+	window = regexp.MustCompile(`Total ROB Entries:\s+(\d+)\n.*\n` +
+		`Average Used ROB Entries per cy:\s+\d+\s+\( ([\d.]+)% \)`)
 )
 
-// cycles is how many cycles a round of a loop takes, and how many of them the busiest of its units
-// and decoders was busy, or the fullest queue full. Of units that can run an instruction the model
-// picks one without looking ahead, so that units alike may be busy unlike. A full queue is that of
-// what waits for a unit or an operand, or that of all instructions under way: then it takes longer
-// chains apart, or nothing, to be faster.
-func (m *model) cycles(cpu, text string) (cycles, units float64, err error) {
+// use is how many cycles a round of a loop takes, how many of them the busiest of its units and
+// decoders was busy, and which queue was the fullest. Of units that can run an instruction the
+// model picks one without looking ahead, so that units alike may be busy unlike. A full queue is
+// that of what waits for a unit or an operand, or that of all instructions under way: then it takes
+// longer chains apart, or nothing, to be faster.
+type use struct {
+	cycles, units float64
+	full          float64 // the share of its places that the fullest queue used on the average
+	queue         string  // its name and how many it holds
+}
+
+// limit is the cycles of the busiest unit, or those that the fullest queue was full.
+func (u use) limit() float64 { return max(u.units, u.cycles*u.full) }
+
+// fuller takes a queue that is fuller than those before.
+func (u *use) fuller(name, holds string, full float64) {
+	if full > u.full {
+		u.full, u.queue = full, fmt.Sprintf("%s of %s", name, holds)
+	}
+}
+
+// cycles is the use of a loop.
+func (m *model) cycles(cpu, text string) (u use, err error) {
 	rounds := max(leastRounds, min(mostRounds, longRun/strings.Count(text, "\n")))
 	out, err := run(text, m.mca, "-mtriple=aarch64", "-mcpu="+cpu, "-scheduler-stats",
 		"-retire-stats", "-iterations="+strconv.Itoa(rounds))
 	if err != nil {
-		return 0, 0, err
+		return u, err
 	}
 	all, decoded, busy := total.FindStringSubmatch(out), least.FindStringSubmatch(out),
 		each.FindStringSubmatch(out)
 	if all == nil || decoded == nil || busy == nil {
-		return 0, 0, fmt.Errorf("llvm-mca says no cycles for %s", cpu)
+		return u, fmt.Errorf("llvm-mca says no cycles for %s", cpu)
 	}
 	n, e1 := strconv.ParseFloat(all[1], 64)
 	units, e2 := strconv.ParseFloat(decoded[1], 64)
-	cycles = n / float64(rounds)
+	u.cycles, u.units = n/float64(rounds), units
 	for _, word := range strings.Fields(busy[1]) {
-		if u, err := strconv.ParseFloat(word, 64); err == nil { // and not a dash, which is none
-			units = max(units, u)
+		if of, err := strconv.ParseFloat(word, 64); err == nil { // and not a dash, which is none
+			u.units = max(u.units, of)
 		}
 	}
+	u.queues(out)
+	return u, errors.Join(e1, e2)
+}
+
+// queues finds the fullest queue in what llvm-mca says.
+func (u *use) queues(out string) {
 	for _, q := range queue.FindAllStringSubmatch(out, -1) {
-		used, e3 := strconv.ParseFloat(q[1], 64)
-		holds, e4 := strconv.ParseFloat(q[3], 64)
-		if errors.Join(e3, e4) == nil && holds > 0 {
-			units = max(units, cycles*used/holds)
+		used, e1 := strconv.ParseFloat(q[2], 64)
+		holds, e2 := strconv.ParseFloat(q[4], 64)
+		if errors.Join(e1, e2) == nil && holds > 0 {
+			u.fuller("queue "+q[1], q[4], used/holds)
 		}
 	}
-	if full := window.FindStringSubmatch(out); full != nil {
-		if percent, err := strconv.ParseFloat(full[1], 64); err == nil {
-			units = max(units, cycles*percent/100)
+	if w := window.FindStringSubmatch(out); w != nil {
+		if percent, err := strconv.ParseFloat(w[2], 64); err == nil {
+			u.fuller("window", w[1], percent/100)
 		}
 	}
-	return cycles, units, errors.Join(e1, e2)
 }
 
 // multiply is how many cycles a multiplication takes at least, among many that wait for none: the
@@ -157,9 +180,9 @@ func (m *model) once(cpu, text string) (float64, error) {
 	if c, ok := m.known[key]; ok {
 		return c, nil
 	}
-	c, _, err := m.cycles(cpu, text)
-	m.known[key] = c
-	return c, err
+	u, err := m.cycles(cpu, text)
+	m.known[key] = u.cycles
+	return u.cycles, err
 }
 
 // run runs a tool on what it reads.

@@ -5,7 +5,7 @@
 package vec
 
 // findNEON returns how many of n blocks of 16 elements come before one that has an element equal to
-// v: n where none has.
+// v: n, which is 1 at least, where none has.
 //
 //go:noescape
 func findNEON(x *float32, n int, v float32) (blocks int)

@@ -68,11 +68,12 @@ none:
 // searchNEON writes what find asks on arm64: which 16 elements have one that equals v.
 func searchNEON(f *asm.File) {
 	f.Func("findNEON", "x *float32, n int, v float32) (blocks int", 32, "returns how many of n "+
-		"blocks of 16 elements come before one that has an element equal to v: n where none has.")
+		"blocks of 16 elements come before one that has an element equal to v: n, which is 1 at "+
+		"least, where none has.")
 	f.Ops("MOVD x+0(FP), R1", "MOVD n+8(FP), R3", "FMOVS v+16(FP), F16",
 		"VDUP V16.S[0], V16.S4", "MOVD ZR, R0")
 	f.Label("loop")
-	f.Ops("CMP R0, R3", "BEQ done", "FLDPQ.P 32(R1), (F0, F1)", "FLDPQ.P 32(R1), (F2, F3)")
+	f.Ops("FLDPQ.P 32(R1), (F0, F1)", "FLDPQ.P 32(R1), (F2, F3)")
 	for i := range 4 {
 		f.Vec("FCMEQ", i, i, 16)
 	}
@@ -80,7 +81,7 @@ func searchNEON(f *asm.File) {
 	f.Vec("ORR", 2, 2, 3)
 	f.Vec("ORR", 0, 0, 2)
 	f.Ops("VMOV V0.D[0], R4", "VMOV V0.D[1], R5", "ORR R4, R5", "CBNZ R5, done", "ADD $1, R0",
-		"B loop")
+		"CMP R0, R3", "BNE loop")
 	f.Label("done")
 	f.Ops("MOVD R0, blocks+24(FP)", "RET")
 }

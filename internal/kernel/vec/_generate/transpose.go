@@ -131,6 +131,7 @@ func transposeNEON(f *asm.File, rows int) {
 	if rows == 4 {
 		f.Ops("ADD R7, R3, R4", "ADD R7, R4, R5")
 	}
+	f.Ops("ADD R1, R0, R8", "ADD R1, R8, R9", "ADD R1, R9, R10", "LSL $2, R1")
 	f.Label("loop")
 	for i := range rows {
 		f.Op("FMOVQ.P 16(R%d), F%d", 2+i, i)
@@ -139,18 +140,18 @@ func transposeNEON(f *asm.File, rows int) {
 		f.Vec("TRN1", 4+i, i, i+1)
 		f.Vec("TRN2", 5+i, i, i+1)
 	}
-	for c := range 4 {
+	for c, to := range []string{"R0", "R8", "R9", "R10"} {
 		from := 4 + c%2
 		switch {
 		case rows == 4:
 			f.Vec(fmt.Sprintf("TRN%d.D", 1+c/2), 16+c, from, from+2)
-			f.Op("FMOVQ F%d, (R0)", 16+c)
+			f.Op("FMOVQ F%d, (%s)", 16+c, to)
 		case c < 2:
-			f.Op("FMOVD F%d, (R0)", from)
+			f.Op("FMOVD F%d, (%s)", from, to)
 		default:
-			f.Op("VST1 V%d.D[1], (R0)", from)
+			f.Op("VST1 V%d.D[1], (%s)", from, to)
 		}
-		f.Op("ADD R1, R0")
+		f.Op("ADD R1, %s", to)
 	}
 	f.Ops("SUB $4, R6", "CBNZ R6, loop", "RET")
 }
