@@ -83,7 +83,7 @@ func (s *Server) inferred(ctx context.Context, name, number string, r *oip.Reque
 
 // infer computes the answer to a request.
 func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
-	lent, err := v.server.lend(auth.From(ctx).Owner(), r)
+	lent, err := v.server.lend(ctx, r)
 	if err != nil {
 		return err
 	}

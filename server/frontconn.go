@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/telemetry"
 )
@@ -56,12 +57,15 @@ type frontConn struct {
 func newFrontConn(f *front, raw net.Conn) *frontConn {
 	c := &frontConn{Conn: raw, of: f, buf: make([]byte, frontFirst)}
 	c.quiet.L = &c.mu
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(auth.Connected(context.Background(), raw))
 	if f.first > 0 {
 		_ = raw.SetReadDeadline(time.Now().Add(f.first))
 	}
 	return c
 }
+
+// NetConn is the connection itself.
+func (c *frontConn) NetConn() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
 func (c *frontConn) Read(p []byte) (int, error) {

@@ -36,8 +36,7 @@ func (s *Server) routes() {
 	s.mux = mux
 	on := func(methods, path string, h endpoint) {
 		for method := range strings.SplitSeq(methods, ", ") {
-			s.patterns = append(s.patterns, method+" "+path)
-			mux.HandleFunc(method+" "+path, s.answer(h))
+			s.Handle(method+" "+path, s.answer(h))
 		}
 		mux.HandleFunc(path, s.answer(func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Allow", methods)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/internal/sorting"
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/repo"
 )
@@ -182,6 +183,9 @@ func (s *Server) look(name, number string) (*version, error) {
 // among those that Drain waits for. Beside an error it returns the version if there is one.
 func (s *Server) enter(ctx context.Context, name, number string, p oip.Parameters) (*version,
 	error) {
+	if p["sequence_id"] != nil {
+		auth.Owner(ctx) // of which the system may be asked: not while all wait
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, err := s.findFor(ctx, name, number, p)

@@ -30,7 +30,7 @@ func (m *model) going(ctx context.Context, v *version, number string, p oip.Para
 	if err != nil || at.id == "" || at.start {
 		return nil
 	}
-	name := sequenceID{auth.From(ctx).Owner(), at.id, at.text}
+	name := sequenceID{auth.Owner(ctx), at.id, at.text}
 	if v != nil && v.sequences.has(name) {
 		return nil
 	}

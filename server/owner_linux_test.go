@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"testing"
 
 	"github.com/weirgpu/weir/server/audit"
@@ -102,4 +104,59 @@ func hits(t *testing.T, s *Server) uint64 {
 		t.Fatal(err)
 	}
 	return list[0].Requests.CacheHit.Count
+}
+
+// hidden is a connection of which the system does not say whose it is.
+type hidden struct{ net.Conn }
+
+func (hidden) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// TestStrangersHaveTheirOwn: who is not known to be the server's user has, where there are no
+// accounts, none of the shared memory and sequences of who is, by whichever of them they are asked
+// for; and takes no memory of the server's user that not all may have.
+func TestStrangersHaveTheirOwn(t *testing.T) {
+	s := begin(t, Options{Memory: "/"}, counter, times("m", 2))
+	path, key := sharedFile(t, 4096)
+	own, other := t.Context(), auth.Connected(t.Context(), hidden{})
+	in := shm.Info{Name: "r", Key: key, Size: 4096}
+	if err := s.RegisterMemory(other, in); oip.KindOf(err) != oip.Invalid {
+		t.Errorf("memory of the server's user: %v", err)
+	}
+	if err := s.RegisterMemory(own, in); err != nil {
+		t.Fatal(err)
+	}
+	lent := &oip.Request{Inputs: []oip.Input{{Name: "x", Tensor: &tensor.Tensor{
+		DType: tensor.Float32, Shape: []int{1, 2}}, Region: &oip.Region{Name: "r", Size: 8}}}}
+	into := &oip.Request{Inputs: []oip.Input{{Name: "x", Tensor: tensor.From([]float32{7, 1}, 1,
+		2)}}, Outputs: []oip.Output{{Name: "y", Region: &oip.Region{Name: "r", Size: 8}}}}
+	for _, r := range []*oip.Request{lent, into} {
+		for ctx, want := range map[context.Context]bool{own: true, other: false} {
+			if a, err := s.Infer(ctx, "m", "", r); (err == nil) != want {
+				t.Errorf("a region of the server's user: %v; want it taken: %v", err, want)
+			} else if err == nil {
+				a.Close()
+			}
+		}
+	}
+	if list, err := s.Memory(other, ""); err != nil || len(list) > 0 {
+		t.Errorf("a stranger sees %v, %v", list, err)
+	}
+	if err := s.UnregisterMemory(other, ""); err != nil {
+		t.Error(err)
+	}
+	if list, err := s.Memory(own, ""); err != nil || len(list) != 1 {
+		t.Errorf("what is the server's user's went with a stranger's: %v, %v", list, err)
+	}
+	if err := errors.Join(s.UnregisterMemory(own, ""), os.Chmod(path, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RegisterMemory(other, in); err != nil {
+		t.Errorf("memory that all may have: %v", err)
+	}
+	if _, err := count(own, s, 1, int64(7), true, false); err != nil {
+		t.Fatal(err)
+	}
+	if y, err := count(other, s, 1, int64(7), false, false); err == nil {
+		t.Errorf("the sequence of the server's user goes on with %d", y)
+	}
 }

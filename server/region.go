@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/shm"
 	"github.com/weirgpu/weir/tensor"
@@ -20,9 +22,9 @@ type lent struct {
 	held    int64   // of the server's bytes for bodies
 }
 
-// lend takes the regions that a request of an account names, and reads the inputs that are there.
+// lend takes the regions that a request names, and reads the inputs that are there.
 // The error is an *oip.Fault, or of kind oip.ErrRequest; nothing is held then.
-func (s *Server) lend(account string, r *oip.Request) (l *lent, err error) {
+func (s *Server) lend(ctx context.Context, r *oip.Request) (l *lent, err error) {
 	defer func() {
 		if err != nil {
 			l.close()
@@ -35,7 +37,7 @@ func (s *Server) lend(account string, r *oip.Request) (l *lent, err error) {
 		if in.Region == nil {
 			continue
 		}
-		if l, err = s.region(account, l, in.Region); err != nil {
+		if l, err = s.region(ctx, l, in.Region); err != nil {
 			return l, fmt.Errorf("input %.200q: %w", in.Name, err)
 		}
 		// memory that is shared may be of any size without being there
@@ -50,7 +52,7 @@ func (s *Server) lend(account string, r *oip.Request) (l *lent, err error) {
 		if o.Region == nil {
 			continue
 		}
-		if l, err = s.region(account, l, o.Region); err != nil {
+		if l, err = s.region(ctx, l, o.Region); err != nil {
 			return l, fmt.Errorf("output %.200q: %w", o.Name, err)
 		}
 	}
@@ -61,7 +63,7 @@ func (s *Server) lend(account string, r *oip.Request) (l *lent, err error) {
 }
 
 // region adds a region to those of a request, and holds that the part is in it.
-func (s *Server) region(account string, l *lent, part *oip.Region) (*lent, error) {
+func (s *Server) region(ctx context.Context, l *lent, part *oip.Region) (*lent, error) {
 	if s.regions == nil {
 		return l, errNoMemory
 	}
@@ -69,7 +71,7 @@ func (s *Server) region(account string, l *lent, part *oip.Region) (*lent, error
 		l = &lent{server: s, regions: map[string]*shm.Region{}}
 	}
 	if l.regions[part.Name] == nil {
-		g, err := s.regions.Get(account, part.Name)
+		g, err := s.regions.Get(auth.Owner(ctx), part.Name)
 		if err != nil {
 			return l, memoryFault(err)
 		}

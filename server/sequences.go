@@ -116,7 +116,7 @@ func (v *version) sequenced(ctx context.Context, r *oip.Request, in weir.Inputs)
 			"non-empty correlation ID: give sequence_id", oip.ErrRequest, v.name)
 	}
 	st := &inSequence{of: q, v: v, at: at,
-		name: sequenceID{auth.From(ctx).Owner(), at.id, at.text}}
+		name: sequenceID{auth.Owner(ctx), at.id, at.text}}
 	if err := st.enter(ctx, auth.From(ctx)); err != nil {
 		return nil, err
 	}

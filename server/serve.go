@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/weirgpu/weir/server/auth"
 )
 
 // HTTP returns a server of HTTP that begins nothing for clients that do not get on: 5 seconds for a
@@ -12,7 +14,8 @@ import (
 func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, Protocols: new(http.Protocols),
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+		ConnContext: auth.Connected,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	s.Protocols.SetHTTP1(true)
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/kept"
 	"github.com/weirgpu/weir/server/shm"
 	"github.com/weirgpu/weir/server/store"
@@ -168,7 +169,7 @@ func New(o Options) (*Server, error) {
 // contradict those that are there.
 func (s *Server) Handle(pattern string, h http.Handler) {
 	s.patterns = append(s.patterns, pattern)
-	s.mux.Handle(pattern, h)
+	s.mux.Handle(pattern, auth.Owned(pattern, h))
 }
 
 // Patterns are those of all endpoints, as http.ServeMux has them, before the server serves.

@@ -11,19 +11,20 @@ import (
 	"github.com/weirgpu/weir/server/shm"
 )
 
-// RegisterMemory makes shared memory known to the requests of the context's account (auth.From), as
+// RegisterMemory makes shared memory known to the requests of the context's owner (auth.Owner), as
 // shm.Regions.Register has it. The error is an *oip.Fault.
 func (s *Server) RegisterMemory(ctx context.Context, in shm.Info) error {
 	if s.regions == nil {
 		return errNoMemory
 	}
-	return memoryFault(s.regions.Register(auth.From(ctx).Owner(), in))
+	in.Foreign = auth.Foreign(ctx)
+	return memoryFault(s.regions.Register(auth.Owner(ctx), in))
 }
 
-// UnregisterMemory forgets a region of the context's account, or with "" all of them. The error is
+// UnregisterMemory forgets a region of the context's owner, or with "" all of them. The error is
 // an *oip.Fault.
 func (s *Server) UnregisterMemory(ctx context.Context, name string) error {
-	switch account := auth.From(ctx).Owner(); {
+	switch account := auth.Owner(ctx); {
 	case s.regions == nil:
 		return errNoMemory
 	case name == "":
@@ -34,13 +35,13 @@ func (s *Server) UnregisterMemory(ctx context.Context, name string) error {
 	return nil
 }
 
-// Memory describes a region of the context's account, or with "" all of them, by name. The error is
+// Memory describes a region of the context's owner, or with "" all of them, by name. The error is
 // an *oip.Fault.
 func (s *Server) Memory(ctx context.Context, name string) ([]shm.Info, error) {
 	if s.regions == nil {
 		return nil, errNoMemory
 	}
-	list := s.regions.List(auth.From(ctx).Owner())
+	list := s.regions.List(auth.Owner(ctx))
 	if name == "" {
 		return list, nil
 	}

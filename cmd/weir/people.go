@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/netutil"
 
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/audit"
@@ -101,7 +100,7 @@ func (f *peopleFlags) listen(flag, address string, log *slog.Logger,
 			return nil, failed(fmt.Errorf("%s %s: %w", flag, address, err))
 		}
 	}
-	bounded := netutil.LimitListener(on, mostConnections)
+	bounded := limit(on, mostConnections)
 	if files == nil {
 		return bounded, nil
 	}

@@ -84,13 +84,14 @@ func newUp() *cobra.Command {
 			"needs or, where the shapes of its inputs are open, what its requests turn out to " +
 			"need.\n\n" +
 			"Without --models and without a folder models, a classifier of handwritten digits is " +
-			"served.\n\nOn a loopback address anybody on this machine may ask. Any other " +
-			"demands TLS (--tls-cert, --tls-key) and accounts, each with rights; the first " +
-			"token, of the account admin, is made at the first start, in the file that is " +
-			"named. Batch jobs (weir job) need a folder for the state, which --state names. " +
-			"Nothing is written without accounts and without that, but for the folder of the " +
-			"agent's socket, unless weir agent runs or --no-agent is given: this is the agent " +
-			"of the programs under weir exec, too. They stand beside the models on the page, in " +
+			"served.\n\nOn a loopback address anybody on this machine may read and infer, and " +
+			"only the server's user and root may do more. Any other demands TLS (--tls-cert, " +
+			"--tls-key) and accounts, each with rights; the first token, of the account " +
+			"admin, is made at the first start, in the file that is named. Batch jobs (weir " +
+			"job) need a folder for the state, which --state names. Nothing is written without " +
+			"accounts and without that, but for the folder of the agent's socket, unless weir " +
+			"agent runs or --no-agent is given: this is the agent of the programs under weir " +
+			"exec, too. They stand beside the models on the page, in " +
 			"weir top and in the metrics, under the same policy; weir top, weir set and weir " +
 			"policy find the models also where there is no GPU.\n\n" +
 			"SIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +

@@ -25,6 +25,9 @@
 // secret is compared in constant time. A header that does not hold is refused even beside a
 // certificate that does.
 //
+// Where there are no accounts, the system says whose a connection within this machine is ([Peer]):
+// other users than the server's read and infer, and no more.
+//
 // Who fails too often is told to wait, by address. A credential that holds always passes, so
 // nobody is locked out by others behind the same address.
 //

@@ -21,13 +21,18 @@ type Call struct {
 	Asks bool
 }
 
+// endpoint is the row of the table, nil where there is none.
+func (c *Call) endpoint() *Endpoint {
+	if asks := askedBy[c.Method]; c.Asks && asks != nil {
+		return asks
+	}
+	return byRPC[c.Method]
+}
+
 // RPC lets a call go on, or returns an *oip.Fault. The context has the account ([From]). done is
 // told how the call ended, nil for well.
 func (g *Guard) RPC(ctx context.Context, c Call) (_ context.Context, done func(error), err error) {
-	e := byRPC[c.Method]
-	if asks := askedBy[c.Method]; c.Asks && asks != nil {
-		e = asks
-	}
+	e := c.endpoint()
 	if e == nil {
 		e = &Endpoint{Name: c.Method, Right: Admin, Scope: OfAll}
 	}

@@ -12,14 +12,16 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 )
 
 // conn is a connection between its client and gRPC's transport.
 type conn struct {
 	net.Conn
-	of  *Server
-	tls *tls.ConnectionState // nil without TLS
+	of   *Server
+	tls  *tls.ConnectionState // nil without TLS
+	peer *auth.Peer
 
 	frames frames // of the goroutine that reads
 	rest   []byte // read, and not passed on
@@ -37,7 +39,7 @@ type handshake struct{ of *Server }
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshake) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c := &conn{Conn: raw, of: h.of, calls: map[uint32]*call{}, sends: map[*answer]struct{}{},
-		frames: frames{skip: len(preface)}}
+		frames: frames{skip: len(preface)}, peer: auth.NewPeer(raw)}
 	if t, ok := raw.(*tls.Conn); ok {
 		if err := t.Handshake(); err != nil { // by the deadline that the transport has set
 			return nil, nil, errors.Join(err, raw.Close())

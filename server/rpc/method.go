@@ -123,10 +123,11 @@ func asks(m proto.Message) bool {
 // allow asks the guard, where there is one.
 func (s *Server) allow(ctx context.Context, k *call, c auth.Call) (context.Context, func(error),
 	error) {
-	if s.o.Guard == nil {
-		return ctx, func(error) {}, nil
-	}
 	c.Method, c.TLS, c.Authorization = k.method.name, k.conn.tls, k.authorization
+	if s.o.Guard == nil {
+		ctx = auth.WithPeer(ctx, k.conn.peer)
+		return ctx, func(error) {}, auth.OwnedRPC(ctx, c)
+	}
 	if p, ok := peer.FromContext(ctx); ok {
 		c.Peer = p.Addr.String()
 	}

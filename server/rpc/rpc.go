@@ -50,7 +50,8 @@ func due(began, last time.Time, n int64) time.Time {
 // Options say how calls are answered.
 type Options struct {
 	Server *server.Server
-	// Guard asks who calls; nil: anybody may, everything.
+	// Guard asks who calls; nil: anybody may read and infer, and the server's own user, and root,
+	// everything.
 	Guard *auth.Guard
 	// Log is told what goes wrong by the server's fault; nil stands for slog.Default.
 	Log *slog.Logger

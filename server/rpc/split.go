@@ -130,6 +130,9 @@ type begun struct {
 	first []byte
 }
 
+// NetConn is the connection itself.
+func (b *begun) NetConn() net.Conn { return b.Conn }
+
 // Read implements net.Conn.
 func (b *begun) Read(p []byte) (int, error) {
 	if len(b.first) == 0 {

@@ -49,9 +49,9 @@ func may(s *unix.Stat_t, in Info) error {
 	switch {
 	case s.Mode&unix.S_IFMT != unix.S_IFREG:
 		return fmt.Errorf("%w: key %.40q is no shared memory", ErrInvalid, in.Key)
-	case int(s.Uid) != os.Geteuid() && s.Mode&all != all:
+	case (in.Foreign || int(s.Uid) != os.Geteuid()) && s.Mode&all != all:
 		return fmt.Errorf("%w: key %.40q belongs to another user of this machine than the server "+
-			"runs as: let all users read and write it", ErrInvalid, in.Key)
+			"runs as, or you are one: let all users read and write it", ErrInvalid, in.Key)
 	case in.Offset+in.Size > s.Size:
 		return fmt.Errorf("%w: key %.40q has %d bytes, and %d from %d on are asked for",
 			ErrInvalid, in.Key, s.Size, in.Size, in.Offset)

@@ -31,6 +31,9 @@ type Info struct {
 	Key    string // of shm_open(3)
 	Offset int64  // in bytes, where the region begins in that memory
 	Size   int64  // in bytes
+	// Foreign is set where another user of the machine than the server's asks for it: that takes
+	// memory which all users may read and write.
+	Foreign bool
 }
 
 // Regions are those that clients have registered.
