@@ -37,6 +37,9 @@ func shimLibrary(ctx context.Context, given string) (string, error) {
 
 // fakeDriver returns the folder of the fake driver's libraries and the example program.
 func fakeDriver(ctx context.Context) (dir, example string, err error) {
+	if dir = os.Getenv("WEIR_FAKE_DRIVER"); dir != "" {
+		return dir, filepath.Join(dir, "bin", "train"), nil
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", "", fmt.Errorf("cache for the fake driver: %w", err)

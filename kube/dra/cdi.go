@@ -126,8 +126,14 @@ func (n *Node) edits(j *Job, d Device) edits {
 		Mounts: []mount{bind(agent.DoorPath(n.Runtime), containerDir, "ro"),
 			bind(n.Shim, containerShim, "ro")},
 	}
+	// Of the GPUs that a container sees it is the one, whichever else the runtime brought in.
+	if uuid, _ := d.Attributes["uuid"].(string); uuid != "" {
+		e.Env = append(e.Env, "CUDA_VISIBLE_DEVICES="+uuid)
+	}
 	if d.Fake {
-		e.Env = append(e.Env, "LD_LIBRARY_PATH="+containerFake, "WEIR_FAKE_DIR="+containerGPU)
+		e.Env = append(e.Env, "LD_LIBRARY_PATH="+containerFake, "WEIR_FAKE_DIR="+containerGPU,
+			"WEIR_FAKE_GPUS="+strconv.Itoa(int(d.Ordinal)+1),
+			"WEIR_FAKE_MEMORY="+strconv.FormatInt(int64(d.Memory), 10))
 		e.Mounts = append(e.Mounts, bind(n.FakeDriver, containerFake, "ro"),
 			bind(n.FakeState, containerGPU, "rw"))
 	}

@@ -81,7 +81,7 @@ func never(string) bool { return false }
 func twoAndCPU() []Device {
 	gpu := func(n uint32) Device {
 		return Device{Name: fmt.Sprintf("cuda-%d", n), Ordinal: n, Memory: 80 * share.GiB,
-			Fake: true, Attributes: attributes("gpu", "test", "")}
+			Fake: true, Attributes: attributes("gpu", "test", fmt.Sprintf("GPU-%d", n))}
 	}
 	return []Device{gpu(0), gpu(1), {Name: "cpu-0", CPU: true, Memory: 16 * share.GiB, Units: 8,
 		Attributes: attributes("cpu", "test", "")}}
@@ -181,7 +181,7 @@ func TestPrepareIsIdempotent(t *testing.T) {
 // TestSpecBringsAContainerIn holds what each kind of device puts into a container.
 func TestSpecBringsAContainerIn(t *testing.T) {
 	r := newRig(t)
-	c := claimOf("u1", "cuda-0", share.GiB, 300)
+	c := claimOf("u1", "cuda-1", share.GiB, 300)
 	c.Results = append(c.Results,
 		Result{Request: "cpu/big", Pool: "node", Device: "cpu-0", Memory: share.GiB, Compute: 250},
 		Result{Request: "watch", Pool: "node", Device: "cuda-1", Admin: true})
@@ -200,7 +200,9 @@ func TestSpecBringsAContainerIn(t *testing.T) {
 	token := r.ledger.kept["u1/gpu"].Token
 	if !slices.Equal(gpu.Edits.Env, []string{"WEIR_SOCKET=/run/weir/agent.sock",
 		"WEIR_JOB=" + token, "WEIR_AGENT_UID=7", "LD_PRELOAD=/opt/weir/libweir.so",
-		"LD_LIBRARY_PATH=/opt/weir/fake", "WEIR_FAKE_DIR=/run/weir-gpu"}) || len(token) != 32 {
+		"CUDA_VISIBLE_DEVICES=GPU-1", "LD_LIBRARY_PATH=/opt/weir/fake",
+		"WEIR_FAKE_DIR=/run/weir-gpu", "WEIR_FAKE_GPUS=2", "WEIR_FAKE_MEMORY=85899345920"}) ||
+		len(token) != 32 {
 		t.Errorf("%q", gpu.Edits.Env)
 	}
 	if m := gpu.Edits.Mounts; len(m) != 4 || m[0].Host != "/run/weir-agent/join" ||
@@ -224,7 +226,7 @@ func TestSpecBringsAContainerIn(t *testing.T) {
 		ids[1] != "nvidia.com/gpu=GPU-1" {
 		t.Errorf("%v", ids)
 	}
-	if e := r.c.Node.edits(&Job{}, d); len(e.Mounts) != 2 || len(e.Env) != 4 {
+	if e := r.c.Node.edits(&Job{}, d); len(e.Mounts) != 2 || len(e.Env) != 5 {
 		t.Errorf("%+v", e)
 	}
 }

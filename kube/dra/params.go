@@ -16,6 +16,8 @@ import (
 const (
 	// DriverName is the driver of all devices, and the kind of their classes.
 	DriverName = "gpu.weir.dev"
+	// CPUClass is the device class of nodes' CPUs; that of GPUs is DriverName.
+	CPUClass = "cpu.weir.dev"
 	// ParametersVersion and ParametersKind are what parameters of a claim or class begin with.
 	ParametersVersion = DriverName + "/v1alpha1"
 	ParametersKind    = "ShareParameters"

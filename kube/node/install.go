@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 )
 
-// install puts the library that containers preload, and this program as the runtime's hook, where
-// the host finds them. What running containers have mapped is not written over: each file takes the
-// place of the one before as a whole.
+// install puts the library that containers preload, this program as the runtime's hook and, if it
+// is told of one, the fake driver where the host finds them. What running containers have mapped is
+// not written over: each file takes the place of the one before as a whole.
 func install(args []string) error {
 	f := flag.NewFlagSet("install", flag.ContinueOnError)
 	shim := f.String("shim", "", "the library for preloading")
-	to := f.String("to", "", "folder to put both in")
+	fake := f.String("fake-driver", "", "folder of the fake driver (default: none)")
+	to := f.String("to", "", "folder to put them in")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -32,7 +33,25 @@ func install(args []string) error {
 	if err := put(self, filepath.Join(*to, "weir-node"), 0o755); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
+	if *fake == "" {
+		return nil
+	}
+	if err := putFake(*fake, filepath.Join(*to, "fake")); err != nil {
+		return fmt.Errorf("install: fake driver: %w", err)
+	}
 	return nil
+}
+
+// putFake copies what programs load of the fake driver.
+func putFake(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	var all error
+	for _, name := range []string{"libcuda.so.1", "libnvidia-ml.so.1"} {
+		all = errors.Join(all, put(filepath.Join(from, name), filepath.Join(to, name), 0o755))
+	}
+	return all
 }
 
 // put copies a file to a new one that then takes the place of another.

@@ -1,6 +1,7 @@
 // Command weir-node is weir on a node of a Kubernetes cluster: "run" is the driver of devices that
 // serves the kubelet, "hold" the hook that holds a container to its part of the node's CPU, and
-// "install" puts both where the host finds them.
+// "install" puts both where the host finds them. "why" runs once in a cluster, and says of pods
+// that wait for devices why.
 package main
 
 import (
@@ -25,6 +26,7 @@ import (
 	"github.com/weirgpu/weir/internal/nvml"
 	"github.com/weirgpu/weir/kube/dra"
 	"github.com/weirgpu/weir/kube/node/plugin"
+	"github.com/weirgpu/weir/kube/node/why"
 	"github.com/weirgpu/weir/share"
 )
 
@@ -37,7 +39,7 @@ func main() {
 
 func command(args []string) error {
 	if len(args) == 0 {
-		return errors.New("want run, hold or install: weir-node run --help shows the flags")
+		return errors.New("want run, hold, install or why: weir-node run --help shows the flags")
 	}
 	switch args[0] {
 	case "run":
@@ -46,8 +48,10 @@ func command(args []string) error {
 		return hold(args[1:])
 	case "install":
 		return install(args[1:])
+	case "why":
+		return explain(args[1:])
 	}
-	return fmt.Errorf("%s: want run, hold or install", args[0])
+	return fmt.Errorf("%s: want run, hold, install or why", args[0])
 }
 
 // hold is called by the container runtime with the container's state on standard input.
@@ -130,15 +134,9 @@ func run(args []string) error {
 		}
 		return infos
 	}
-	config, err := rest.InClusterConfig()
-	if s.kubeconfig != "" {
-		config, err = clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-	}
-	if err != nil {
-		return fmt.Errorf("API server: %w", err)
-	}
-	if s.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return fmt.Errorf("API server: %w", err)
+	var err error
+	if s.Client, err = client(s.kubeconfig); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
 		return err
@@ -146,7 +144,51 @@ func run(args []string) error {
 	if err := os.MkdirAll(s.CDI, 0o755); err != nil {
 		return err
 	}
+	// Containers have it mounted, whether anybody has used a device before or not.
+	if s.Node.FakeState != "" {
+		if err := os.MkdirAll(s.Node.FakeState, 0o777); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return plugin.Run(ctx, s.Options)
+}
+
+// client speaks to the API server of a kubeconfig, or else of the pod.
+func client(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := rest.InClusterConfig()
+	if kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("API server: %w", err)
+	}
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("API server: %w", err)
+	}
+	return c, nil
+}
+
+// explain says of pods that wait why they do.
+func explain(args []string) error {
+	f := flag.NewFlagSet("why", flag.ContinueOnError)
+	kubeconfig := f.String("kubeconfig", "", "of the API server (default: that of the pod)")
+	every := f.Duration("every", 5*time.Second, "how often pods are looked at")
+	again := f.Duration("again", 5*time.Minute, "after how long the same is said again")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *every <= 0 || *again <= 0 {
+		return fmt.Errorf("why: --every %v, --again %v: want times above 0", *every, *again)
+	}
+	c, err := client(*kubeconfig)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return why.Run(ctx, why.Options{Client: c, Every: *every, Again: *again,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 }

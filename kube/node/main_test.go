@@ -33,7 +33,7 @@ func render(t *testing.T, change func(map[string]any)) string {
 	}
 	change(values)
 	files, err := filepath.Glob("../chart/templates/*.yaml")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 5 {
 		t.Fatalf("%v, %v", files, err)
 	}
 	var all strings.Builder
@@ -89,7 +89,7 @@ func TestManifestsAreTheChart(t *testing.T) {
 		t.Errorf("%s is not what the chart gives: go test . -run TestManifests -update: %v",
 			manifests, err)
 	}
-	if n := len(decode(t, want)); n != 7 {
+	if n := len(decode(t, want)); n != 19 {
 		t.Errorf("%d objects", n)
 	}
 }
@@ -99,7 +99,7 @@ func TestManifestsAreTheChart(t *testing.T) {
 func TestChartAsksForWhatThereIs(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
 		"own values": func(map[string]any) {},
-		"all":        func(v map[string]any) { v["cpuMemory"], v["fakeGPUs"] = "16GiB", true },
+		"all":        func(v map[string]any) { v["cpuMemory"], v["fakeGPUs"] = "16GiB", 2 },
 		"few":        func(v map[string]any) { v["vendorCDI"] = "" },
 	} {
 		found := 0

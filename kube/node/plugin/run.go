@@ -89,6 +89,7 @@ type plugin struct {
 	// Of the goroutine of Run.
 	devices, published []dra.Device
 	gone               bool // the agent did not answer when it was last asked
+	missed             int  // times in a row that it has not
 }
 
 // look asks the agent what there is, and gives it again what it should keep if it is another one.
@@ -97,10 +98,14 @@ func (p *plugin) look(ctx context.Context) {
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s, err := p.Agent.Snapshot(asked)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("no answer in 5s: it may be stopped or hang")
+	}
 	if gone := err != nil; gone != p.gone {
 		p.gone = gone
 		p.Log.Warn("agent", "answers", !gone, "error", err)
 	}
+	p.follow(ctx, err)
 	var infos []device.Info
 	if p.GPUs != nil && err == nil {
 		infos = p.GPUs()

@@ -299,6 +299,30 @@ func TestSlicesFollowTheAgent(t *testing.T) {
 		return len(all) == 3 && len(all["cuda-0"].Taints) == 1 && len(all["cpu-0"].Taints) == 0 &&
 			all["cuda-0"].Taints[0].Key == dra.AgentGone
 	})
+	m.eventually("an event of the node", func() bool { return m.event(AgentGone, "DaemonSet") })
+	if m.event(AgentBack, "") {
+		t.Error("is said to be back")
+	}
 	m.startAgent()
 	m.eventually("no taints", func() bool { return len(slicesOf()["cuda-0"].Taints) == 0 })
+	m.eventually("an event of the node", func() bool { return m.event(AgentBack, "take pods") })
+}
+
+// event reports whether there is one event of the node, of a reason, with these words.
+func (m *machine) event(reason, words string) bool {
+	l, err := m.client.CoreV1().Events("default").List(m.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	n := 0
+	for _, e := range l.Items {
+		if e.Reason == reason && e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == "n1" &&
+			strings.Contains(e.Message, words) {
+			n++
+		}
+	}
+	if n > 1 {
+		m.t.Errorf("%d events %s", n, reason)
+	}
+	return n == 1
 }
