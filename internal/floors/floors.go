@@ -134,6 +134,7 @@ var Table = []Row{
 	{"server/peer/fuzz", 12, Both, ""},
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"kube/place", 1, Both, "which node, which devices"},
+	{"kube/live", 2, Both, "clusters as they are now"},
 	{"kube/sim", 2, Both, "clusters in virtual time"},
 	{"kube/dra", 10, Both, "devices and claims of a node"},
 	{"bench/cluster", 10, Both, ""},

@@ -180,3 +180,9 @@ func (p Parameters) shareOf(memory share.Bytes, compute int) (share.Share, error
 
 // milli is thousandths as a fraction.
 func milli(n int) float64 { return float64(n) / Whole }
+
+// Opportunistic reports whether a claim with these parameters takes only what others leave, and so
+// may be taken from for who has a higher priority.
+func (p Parameters) Opportunistic() bool {
+	return p.QoS == BestEffort || p.Class == share.Opportunistic
+}

@@ -91,7 +91,7 @@ func (c *Cluster) add(nodes []Node) error {
 	names, models := map[string]bool{}, map[string]int32{}
 	for i := range nodes {
 		n := &nodes[i]
-		if err := n.check(); err != nil {
+		if err := n.Check(); err != nil {
 			return err
 		}
 		if names[n.Name] {
@@ -186,27 +186,13 @@ func (c *Cluster) choose(s *shape) (int, Set) {
 	if c.index != nil {
 		i = c.index.best(s, c.score)
 	} else {
-		i = c.plainBest(s)
+		i = c.plainBestOf(s, nil)
 	}
 	if i < 0 {
 		return -1, 0
 	}
 	_, set := c.policy.score(c.frags, c.nodes[i], s)
 	return i, set
-}
-
-// plainBest is the definition of a choice: the highest score, the first of equals.
-func (c *Cluster) plainBest(s *shape) int {
-	best, score := -1, int64(-1)
-	for i, n := range c.nodes {
-		if !n.fits(s) {
-			continue
-		}
-		if v, _ := c.policy.score(c.frags, n, s); v > score {
-			best, score = i, v
-		}
-	}
-	return best
 }
 
 // chooseRandom draws a node among those that fit and then, for a part of a device, a device.

@@ -46,8 +46,8 @@ type Node struct {
 	Devices []Device
 }
 
-// check reports what of a node cannot be.
-func (n *Node) check() error {
+// Check reports what of a node cannot be.
+func (n *Node) Check() error {
 	if n.CPU < 0 || n.Memory < 0 {
 		return fmt.Errorf("node %q has %d thousandths of a core and %d bytes: neither may be "+
 			"negative", n.Name, n.CPU, n.Memory)

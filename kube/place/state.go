@@ -35,9 +35,10 @@ func (r *Request) kind() int {
 
 // node is a node and what is free of it, which [node.take] and [node.give] alone change.
 type node struct {
-	spec  *Node
-	model int32 // index in the cluster's models
-	up    bool
+	spec   *Node
+	model  int32 // index in the cluster's models
+	up     bool
+	closed bool // for choices
 
 	cpu, mem int64
 	free     []slot
@@ -136,7 +137,7 @@ func (n *node) count(r *Request, by int32) {
 
 // fits reports whether a request could be placed on the node, whatever the devices.
 func (n *node) fits(s *shape) bool {
-	if !n.up || n.cpu < s.CPU || n.mem < s.Memory {
+	if !n.up || n.closed || n.cpu < s.CPU || n.mem < s.Memory {
 		return false
 	}
 	if s.Count == 0 {

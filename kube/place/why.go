@@ -10,22 +10,28 @@ import (
 type NoRoom struct {
 	Request
 	cluster *Cluster
+	allow   func(node int) bool
 }
 
 // Is makes it of kind [ErrNoRoom].
 func (e *NoRoom) Is(target error) bool { return target == ErrNoRoom }
 
 // Error says what the nodes want, as the cluster is when it is called.
-func (e *NoRoom) Error() string { return "no room: " + e.cluster.Why(e.Request) }
+func (e *NoRoom) Error() string { return "no room: " + e.cluster.why(e.Request, e.allow) }
 
 // Why says why a request fits nowhere: how many nodes are down, of another model, too small ever,
 // or now short of CPU, memory or devices, and what would fit where it is devices that are short.
-func (c *Cluster) Why(r Request) string {
+func (c *Cluster) Why(r Request) string { return c.why(r, nil) }
+
+func (c *Cluster) why(r Request, allow func(node int) bool) string {
 	s := newShape(r, c.models)
 	var count [shortDevices + 1]int
 	widest := 0
-	for _, n := range c.nodes {
+	for i, n := range c.nodes {
 		why := n.why(s)
+		if allow != nil && n.up && !allow(i) {
+			why = notAllowed
+		}
 		count[why]++
 		if why == shortDevices {
 			for _, f := range n.free {
@@ -53,6 +59,8 @@ func (c *Cluster) Why(r Request) string {
 const (
 	nothing = iota
 	nodeDown
+	nodeClosed
+	notAllowed
 	otherModel
 	tooSmall
 	shortCPU
@@ -60,7 +68,8 @@ const (
 	shortDevices
 )
 
-var reasons = [...]string{nodeDown: "are down",
+var reasons = [...]string{nodeDown: "are down", nodeClosed: "take nothing new",
+	notAllowed: "are not for this request",
 	otherModel: "have devices of another model or none", tooSmall: "are too small",
 	shortCPU: "are short of CPU", shortMemory: "are short of memory",
 	shortDevices: "are short of free devices"}
@@ -70,6 +79,8 @@ func (n *node) why(s *shape) int {
 	switch {
 	case !n.up:
 		return nodeDown
+	case n.closed:
+		return nodeClosed
 	case s.Count > 0 && (!s.models[n.model] || len(n.free) == 0):
 		return otherModel
 	case !newNode(n.spec, n.model).fits(s):

@@ -64,9 +64,9 @@ func Run(ctx context.Context, t *Trace, o Options) (*Result, error) {
 		return nil, fmt.Errorf("trace %s: its %d nodes have no device", t.Name, len(t.Nodes))
 	}
 	rng := rand.New(rand.NewSource(o.Seed))
-	pods := t.arrivals(o.Arrive, rng)
-	c, err := place.NewCluster(t.ordered(rng), place.Options{Policy: o.Policy,
-		Workload: place.Observe(t.requests()), Rand: rng})
+	nodes, pods, workload := t.draw(o.Arrive, rng)
+	c, err := place.NewCluster(nodes, place.Options{Policy: o.Policy, Workload: workload,
+		Rand: rng})
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +80,20 @@ func Run(ctx context.Context, t *Trace, o Options) (*Result, error) {
 		return nil, err
 	}
 	return &r.res, nil
+}
+
+// Arrivals returns what [Run] simulates with a seed, for who runs the same elsewhere: nodes in the
+// order in which the first wins among equals, requests in the order in which they come, which ask
+// for a part of all units together, and the workload that policies expect.
+func (t *Trace) Arrivals(part float64, seed int64) ([]place.Node, []place.Request,
+	place.Workload) {
+	return t.draw(part, rand.New(rand.NewSource(seed)))
+}
+
+func (t *Trace) draw(part float64, rng *rand.Rand) ([]place.Node, []place.Request,
+	place.Workload) {
+	pods := t.arrivals(part, rng)
+	return t.ordered(rng), pods, place.Observe(t.requests())
 }
 
 func (t *Trace) requests() []place.Request {
