@@ -11,7 +11,25 @@ func Clip(dst, x []float32, lo, hi float32) { clip(dst, x[:len(dst)], lo, hi) }
 // and 0 for -0 before the product: ONNX DequantizeLinear-21 of QuantizeLinear-21 on one scale,
 // where lo and hi are the least and the greatest integer of the type, each less the zero point.
 // Neither bound may be NaN.
-func Grid(dst, x []float32, scale, lo, hi float32) { grid(dst, x[:len(dst)], scale, lo, hi) }
+func Grid(dst, x []float32, scale, lo, hi float32) {
+	x = x[:len(dst)]
+	if !(scale >= leastGridScale && scale <= 1/leastGridScale) || !gridBound(lo) ||
+		!gridBound(hi) || lo > hi {
+		gridPlain(dst, x, scale, lo, hi)
+		return
+	}
+	inverse := 1 / float64(scale)
+	near := float32(inverse)
+	grid(dst, x, scale, lo*scale, hi*scale, near, float32(inverse-float64(near)))
+}
+
+// leastGridScale is the scale from which on nothing that decides how a number is rounded is
+// subnormal, and whose inverse is the scale up to which nothing overflows.
+const leastGridScale = 0x1p-100
+
+// gridBound reports whether a bound is an integer, whose product with a scale is off by less than
+// half a step.
+func gridBound(x float32) bool { return x >= -0x1p20 && x <= 0x1p20 && x == float32(int32(x)) }
 
 // LeakyRelu computes dst[i] = x[i] where x[i] is not below zero, else alpha*x[i] (ONNX
 // LeakyRelu-16, and PRelu-16 with a slope of one number).

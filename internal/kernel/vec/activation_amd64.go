@@ -40,18 +40,18 @@ func clip(dst, x []float32, lo, hi float32) {
 	}
 }
 
-func grid(dst, x []float32, scale, lo, hi float32) {
+func grid(dst, x []float32, scale, least, most, inverse, rest float32) {
 	level := cpuinfo.Current()
 	if level == cpuinfo.Baseline {
-		gridRef(dst, x, scale, lo, hi)
+		gridRef(dst, x, scale, least, most, inverse, rest)
 		return
 	}
 	for len(dst) > 0 {
 		n := min(len(dst), block)
 		if level == cpuinfo.AVX512 {
-			gridAVX512(dst[:n], x[:n], scale, lo, hi)
+			gridAVX512(dst[:n], x[:n], scale, least, most, inverse, rest)
 		} else {
-			gridAVX2(dst[:n], x[:n], scale, lo, hi)
+			gridAVX2(dst[:n], x[:n], scale, least, most, inverse, rest)
 		}
 		dst, x = dst[n:], x[n:]
 	}
@@ -250,12 +250,12 @@ func clipAVX2(dst, x []float32, lo, hi float32)
 // gridAVX512 computes what gridRef does.
 //
 //go:noescape
-func gridAVX512(dst, x []float32, scale, lo, hi float32)
+func gridAVX512(dst, x []float32, scale, least, most, inverse, rest float32)
 
 // gridAVX2 computes what gridRef does.
 //
 //go:noescape
-func gridAVX2(dst, x []float32, scale, lo, hi float32)
+func gridAVX2(dst, x []float32, scale, least, most, inverse, rest float32)
 
 // leakyReluAVX512 computes what leakyReluRef does.
 //

@@ -30,14 +30,14 @@ func clip(dst, x []float32, lo, hi float32) {
 	}
 }
 
-func grid(dst, x []float32, scale, lo, hi float32) {
+func grid(dst, x []float32, scale, least, most, inverse, rest float32) {
 	if !cpuinfo.HasNEON() {
-		gridRef(dst, x, scale, lo, hi)
+		gridRef(dst, x, scale, least, most, inverse, rest)
 		return
 	}
 	for len(dst) > 0 {
 		n := min(len(dst), block)
-		gridNEON(dst[:n], x[:n], scale, lo, hi)
+		gridNEON(dst[:n], x[:n], scale, least, most, inverse, rest)
 		dst, x = dst[n:], x[n:]
 	}
 }
@@ -175,7 +175,7 @@ func clipNEON(dst, x []float32, lo, hi float32)
 // gridNEON computes what gridRef does.
 //
 //go:noescape
-func gridNEON(dst, x []float32, scale, lo, hi float32)
+func gridNEON(dst, x []float32, scale, least, most, inverse, rest float32)
 
 // leakyReluNEON computes what leakyReluRef does.
 //

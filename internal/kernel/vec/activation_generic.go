@@ -8,7 +8,9 @@ func relu(dst, x []float32) { reluRef(dst, x) }
 
 func clip(dst, x []float32, lo, hi float32) { clipRef(dst, x, lo, hi) }
 
-func grid(dst, x []float32, scale, lo, hi float32) { gridRef(dst, x, scale, lo, hi) }
+func grid(dst, x []float32, scale, least, most, inverse, rest float32) {
+	gridRef(dst, x, scale, least, most, inverse, rest)
+}
 
 func leakyRelu(dst, x []float32, alpha float32) { leakyReluRef(dst, x, alpha) }
 

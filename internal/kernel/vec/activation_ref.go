@@ -25,7 +25,19 @@ func clipRef(dst, x []float32, lo, hi float32) {
 	}
 }
 
-func gridRef(dst, x []float32, scale, lo, hi float32) {
+// gridRef computes what gridPlain does for the bounds lo and hi that least and most are the
+// products of; inverse and rest are 1/scale.
+func gridRef(dst, x []float32, scale, least, most, _, _ float32) {
+	for i, v := range x[:len(dst)] {
+		if !(v > least) {
+			v = least
+		}
+		dst[i] = (float32(math.RoundToEven(float64(min(v, most)/scale))) + 0) * scale
+	}
+}
+
+// gridPlain is the definition of Grid.
+func gridPlain(dst, x []float32, scale, lo, hi float32) {
 	for i := range dst {
 		dst[i] = (onGrid(x[i]/scale, lo, hi) + 0) * scale
 	}

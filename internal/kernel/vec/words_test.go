@@ -10,9 +10,12 @@ import (
 func numbersForGrids(r *rand.Rand, n int, scale float32) []float32 {
 	x := make([]float32, n)
 	for i := range x {
-		switch r.IntN(4) {
+		switch r.IntN(5) {
 		case 0:
 			x[i] = math.Float32frombits(r.Uint32())
+		case 3: // and the floats around it
+			x[i] = (float32(r.IntN(1<<18)-1<<17) + 0.5) * scale
+			x[i] = math.Float32frombits(math.Float32bits(x[i]) + r.Uint32N(5) - 2)
 		case 1: // the middle of two steps
 			x[i] = (float32(r.IntN(1<<18)-1<<17) + 0.5) * scale
 		case 2:
@@ -91,4 +94,31 @@ func TestWordsAreONNXs(t *testing.T) {
 	if math.Float32bits(y[0]) != 0 || y[1] != -2 || y[2] != 4 {
 		t.Errorf("on the grid: %v", y)
 	}
+}
+
+// TestGridOfAnyScale takes scales up to the ends of float32 and bounds that are no integers, with
+// each of which no product with an inverse is the quotient.
+func TestGridOfAnyScale(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(18, 6))
+		got, want := make([]float32, 67), make([]float32, 67)
+		for i := range 4000 {
+			scale := math.Float32frombits(r.Uint32() >> 1)
+			lo := float32(-r.IntN(1 << 17))
+			hi := lo + float32(r.IntN(1<<16))
+			if i%8 == 0 {
+				lo, hi = lo+0.3, hi+0.6
+			}
+			x := numbersForGrids(r, len(got), scale)
+			Grid(got, x, scale, lo, hi)
+			gridPlain(want, x, scale, lo, hi)
+			for j := range got {
+				if math.Float32bits(got[j]) != math.Float32bits(want[j]) &&
+					!(math.IsNaN(float64(got[j])) && math.IsNaN(float64(want[j]))) {
+					t.Fatalf("%g on steps of %g from %g to %g: %g, want %g", x[j], scale, lo, hi,
+						got[j], want[j])
+				}
+			}
+		}
+	})
 }

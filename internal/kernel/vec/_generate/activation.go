@@ -16,7 +16,7 @@ func activation() []routine {
 			a.op("VMINPS", in[0], s[1], in[0])
 			return in[0]
 		})
-	add("grid", 2, 2, []string{"scale", "lo", "hi"}, grid)
+	add("grid", 2, 2, []string{"scale", "least", "most", "inverse", "rest"}, grid)
 	add("leakyRelu", 2, 2, []string{"alpha"}, leakyRelu)
 	add("hardSigmoid", 2, 2, []string{"alpha", "beta"}, hardSigmoid)
 	add("hardSwish", 2, 2, nil, pure(hardSwish))
@@ -30,20 +30,28 @@ func activation() []routine {
 	return list
 }
 
-// grid rounds x to a multiple of scale: the bound comes second in the maximum, which the
-// instruction returns for NaN, and adding zero makes +0 of -0.
+// grid rounds x to a multiple of scale. Dividing takes ten cycles for a register, so it multiplies
+// by the inverse, and by the rest that the inverse lacks, which gives one of the two numbers about
+// the quotient; one step of Markstein's ("Computation of elementary functions on the IBM RISC
+// System/6000 processor", 1990, theorem 7) then gives the quotient, rounded as division rounds it.
+// The bound comes second in the maximum, which the instruction returns for NaN, and adding zero to
+// the product makes +0 of -0.
 func grid(a *unrolled, in []value, s []fixed, _ accumulator) value {
 	round := "VROUNDPS"
 	if a.Wide() {
 		round = "VRNDSCALEPS"
 	}
-	a.op("VDIVPS", s[0], in[0], in[0])
-	a.op("VMAXPS", s[1], in[0], in[0])
-	a.op("VMINPS", s[2], in[0], in[0])
-	a.op(round, 0, in[0], in[0])
-	a.op("VADDPS", a.pin(0), in[0], in[0])
-	a.op("VMULPS", s[0], in[0], in[0])
-	return in[0]
+	scale, least, most, inverse, rest := s[0], s[1], s[2], s[3], s[4]
+	x, q := in[0], a.newValue()
+	a.op("VMAXPS", least, x, x)
+	a.op("VMINPS", most, x, x)
+	a.op("VMULPS", rest, x, q)
+	a.op("VFMADD231PS", inverse, x, q)
+	a.op("VFNMADD231PS", scale, q, x)
+	a.op("VFMADD213PS", q, inverse, x)
+	a.op(round, 0, x, x)
+	a.op("VFMADD213PS", a.pin(0), scale, x)
+	return x
 }
 
 func leakyRelu(a *unrolled, in []value, s []fixed, _ accumulator) value {
