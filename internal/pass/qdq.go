@@ -27,8 +27,8 @@ import (
 //	                                    (f elementwise: see qdq_table.go)
 //	Rescale(QLinearConv(x, w, b))  =  weir:QLinearConv(x, w, b, ...)
 //
-// for constant scales and zero points: a single one for x and for the result, and for w either a
-// single one or one per output channel. The sums of integers are exact, so a result differs from
+// for constant scales and zero points: a single one for x and for the result (or one per channel:
+// see qdq_channel.go), and for w either a single one or one per output channel. The sums of integers are exact, so a result differs from
 // that of floats by one rounding at most. Without this pass, constant folding would turn the
 // quantised weights into floats.
 
@@ -48,8 +48,11 @@ func startQDQ(s *scope) rule {
 			return s.foldNode(o, n)
 		}
 		out, ok := gridOf(n)
-		if !ok || out.scale.Const().Len() != 1 {
+		if !ok {
 			return nil
+		}
+		if p := s.zerosOfChannels(n, out); p != nil {
+			return p
 		}
 		if p := dropClip(s, n, out); p != nil {
 			return p
@@ -63,6 +66,9 @@ func (s *scope) ofBytes(n *graph.Node, out qGrid) *Patch {
 	m := producer(n.In[0])
 	if m == nil || !s.only(n.In[0]) {
 		return nil
+	}
+	if !one(out) {
+		return s.productOfBytes(n, m, out)
 	}
 	if p := addBytes(n, m, out); p != nil {
 		return p
@@ -88,19 +94,18 @@ func (s *scope) productOfBytes(n, m *graph.Node, out qGrid) *Patch {
 	}
 	a, okA := gridOf(x)
 	b, okB := gridOf(w)
-	if !okA || !okB || a.scale.Const().Len() != 1 || !perOutput(m, w, b) {
+	if !okA || !okB || !perOutput(m, w, b) {
 		return nil
 	}
-	in := []*graph.Value{x.In[0], a.scale, a.zero, w.In[0], b.scale, b.zero, out.scale,
-		out.zero}
-	if m.Type == "MatMul" {
-		return instead(n, operator(n, "", "QLinearMatMul", min(s.opset, 20), nil, in...))
-	}
-	in, ok := withIntBias(in, m, a, b)
+	g, ok := foldChannels(n, m, x, w, a, b, out)
 	if !ok {
 		return nil
 	}
-	return instead(n, operator(n, "", "QLinearConv", min(s.opset, 20), m.Attrs, in...))
+	if is(m, "Conv") {
+		return s.byteConvOf(n, m, x, g)
+	}
+	return instead(n, operator(n, "", "QLinearMatMul", min(s.opset, 20), nil, x.In[0], a.scale,
+		a.zero, w.In[0], b.scale, b.zero, out.scale, out.zero))
 }
 
 // withIntBias adds the bias of m, if it has one, in integers on the grids of its operands a and b.
@@ -149,7 +154,7 @@ func perOutput(m, w *graph.Node, g qGrid) bool {
 	if g.scale.Const().Len() == 1 {
 		return true
 	}
-	rank := len(w.In[0].Const().Shape)
+	rank := len(w.In[0].Type.Shape)
 	axis := int(w.Attrs.Int("axis", 1))
 	if axis < 0 {
 		axis += rank
