@@ -22,7 +22,7 @@ cold="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hp
   google.golang.org/protobuf/encoding/prototext google.golang.org/protobuf/internal/descfmt
   google.golang.org/protobuf/internal/filedesc google.golang.org/protobuf/internal/impl
   google.golang.org/protobuf/proto google.golang.org/protobuf/reflect/... modernc.org/sqlite
-  oras.land/..."
+  modernc.org/sqlite/lib oras.land/..."
 weir=github.com/weirgpu/weir
 cold="$cold $weir/agent $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart
   $weir/internal/conformance/... $weir/internal/op/microsoft $weir/internal/page

@@ -4,8 +4,8 @@
 # the first Armv8, and on max, which has all that the emulator knows. CPUS names others.
 #
 #   quick      the tests of kernels that take no more than seconds: a part of each check
-#   suite      all tests of all packages, with -short, but for those that emulated.txt names and says
-#              why; SHARD=2/5 takes every fifth package from the second on
+#   suite      all tests of all packages, with -short, but for those that emulated.txt names with a
+#              reason; SHARD=2/5 takes every fifth package from the second on
 #   agreement  ONNX's own cases, and the same results as ONNX Runtime on real and standard models;
 #              CASES='^(node|simple)/' takes those cases of ONNX's alone, in minutes, and
 #              MODELS='digits minilm' those models

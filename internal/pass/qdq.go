@@ -28,9 +28,9 @@ import (
 //	Rescale(QLinearConv(x, w, b))  =  weir:QLinearConv(x, w, b, ...)
 //
 // for constant scales and zero points: a single one for x and for the result (or one per channel:
-// see qdq_channel.go), and for w either a single one or one per output channel. The sums of integers are exact, so a result differs from
-// that of floats by one rounding at most. Without this pass, constant folding would turn the
-// quantised weights into floats.
+// see qdq_channel.go), and for w either a single one or one per output channel. The sums of
+// integers are exact, so a result differs from that of floats by one rounding at most. Without this
+// pass, constant folding would turn the quantised weights into floats.
 
 func startQDQ(s *scope) rule {
 	return func(n *graph.Node) *Patch {

@@ -139,8 +139,8 @@ func spread(g qGrid, outputs int) []float64 {
 	return x
 }
 
-// unscaledGrid is a grid of scale 1 with the one zero point that all channels of g have; false where
-// they have several.
+// unscaledGrid is a grid of scale 1 with the one zero point that all channels of g have; false
+// where they have several.
 func unscaledGrid(g qGrid) (qGrid, bool) {
 	zero := g.zero.Const()
 	size := zero.DType.Bits() / 8

@@ -26,7 +26,8 @@ func TestWhySaysWhatWouldFit(t *testing.T) {
 		{Want{Memory: 5 * share.GiB, Compute: 100}, "", nil},
 		{Want{CPU: true, Memory: 99 * share.GiB, Compute: 1000}, "", nil},
 		{Want{Memory: 5 * share.GiB, Compute: 101}, NoRoom, []string{
-			"5GiB of memory and 101m of time", "memory is 5GiB (device cuda-1 of node n1, beside 100m",
+			"5GiB of memory and 101m of time",
+			"memory is 5GiB (device cuda-1 of node n1, beside 100m",
 			"time 700m (device cuda-0 of node n1, beside 2GiB)"}},
 		{Want{Compute: 701}, NoRoom, []string{"asks for 701m of time"}},
 		{Want{Memory: 17 * share.GiB}, NoneTakes, []string{"device cuda-0 of node n2",
