@@ -288,7 +288,7 @@ void weir_look_again(void)
  * take alone, of which memory that is counted with more than it takes would hide a part. */
 static bool shrunk(void)
 {
-	uint64_t less = 0, counted = weir_contexts();
+	uint64_t less = 0;
 	if (!weir_get(&loaded))
 		return false;
 	if (!weir_turn_take()) {
@@ -297,7 +297,7 @@ static bool shrunk(void)
 	}
 	uint64_t began = weir_now();
 	struct weir_look l = weir_look(0);
-	uint64_t most = weir_at_most(&l);
+	uint64_t most = weir_at_most(&l), counted = weir_contexts(); /* in its turn alone it changes */
 	if (most < counted)
 		less = counted - most;
 	less = less < weir_get(&loaded) ? less : weir_get(&loaded);
