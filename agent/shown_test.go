@@ -199,7 +199,7 @@ func TestFalseReturnsAreLentToNobody(t *testing.T) {
 		defer close(launched)
 		other.launch(time.Millisecond)
 	}()
-	for range 50 {
+	for range 300 {
 		if wire.IsOpen(other.page.Header().Gate.Load()) && held.Load() > 1<<30 &&
 			wire.IsAway(h.Move.Load()) {
 			t.Fatal("the other has a turn, and the liar all of the memory")

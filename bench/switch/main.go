@@ -20,13 +20,15 @@
 //	far     on the device whose memory the host cannot address, behind a bus of 1, 5 and 20 GB/s:
 //	        by how much a run is longer whose weights come than the one before it, whose are
 //	        there, over what it would be at least by the model of PipeSwitch (OSDI 2020), section
-//	        4.2, from the times of the steps as measured, and the bus as fast as it was. Real
-//	        bytes are copied, by a core, which is slower beside one that computes and makes that
-//	        one slower; an engine for copies does neither. So a bound is held of a bus that this
-//	        host can play, alone, at 95 % of its bandwidth, and a note says which it cannot. Of
-//	        all three it is held in virtual time, with such an engine and the models of near, by
-//	        what a test of the engine says, which runs first (WEIR_LONG=1 go test ./engine
-//	        -run TestExposed).
+//	        4.2, from the times of the steps as measured, and the bus as described. Real bytes
+//	        are copied, by a core, which is slower beside one that computes and makes that one
+//	        slower; an engine for copies does neither. So a bound is held of a bus that this host
+//	        can play: the same copies, brought by nothing of the engine's, end at most 0.05 of
+//	        what is exposed at least late beside a run whose weights are there, and make that
+//	        longer by 0.25 of it at most; what they do cost is no allowance. A note says which
+//	        bus it cannot play, and why. Of all three it is held in virtual time, with such an
+//	        engine and the models of near, by what a test of package engine says, which runs
+//	        first (WEIR_LONG=1 go test ./engine -run TestExposed).
 //	        Beside stands what it would be at least as the host plays the bus: as fast as it
 //	        copies beside a run, which then takes as much longer as one does whose weights are
 //	        there

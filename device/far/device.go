@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
@@ -22,6 +23,10 @@ type Options struct {
 	// because the system takes longer to bring its pages again than such a bus does for their
 	// bytes.
 	Bus device.Bus
+	// Late, when set, is called after each copy behind the bus of more than [device.Small], with its
+	// bytes and by how much later it ended than the bus says: what this host is late by. It must be
+	// safe for concurrent use.
+	Late func(bytes int, late time.Duration)
 }
 
 // Device implements [device.Device] and [compute.Queued].
@@ -71,7 +76,7 @@ func Open(id string, o Options) (*Device, error) {
 		info.MemoryBytes = n
 	}
 	return &Device{info: info, ledger: device.NewLedger(info.ID, info.MemoryBytes), host: host,
-		next: base + gap, bus: bus{of: o.Bus}}, nil
+		next: base + gap, bus: bus{of: o.Bus, told: o.Late}}, nil
 }
 
 // Info implements [device.Device].
