@@ -17,13 +17,11 @@ var (
 		"copyTaps": "amd64 loads and stores under masks, arm64 whole vectors over each other",
 		"halvedPlanes": "amd64 takes a vector of columns under masks down a plane, arm64 strips " +
 			"of up to four, the last over the one before",
-		"smallPlanes":  "as halvedPlanes",
-		"winogradIn":   "arm64 has registers for both steps of a tile, amd64 stores the first",
-		"winogradOut":  "the same",
-		"poolMaxAlong": "amd64 has masks for short rows, and looks for NaN by itself",
-		"poolMaxDown":  "the same", "poolMeanAlong": "the same", "poolMeanDown": "the same",
-		"bytes": "amd64 keeps up to twelve columns of sums, arm64 a lane for each",
-		"widen": "amd64 goes over many blocks by itself, arm64 takes one",
+		"smallPlanes": "as halvedPlanes",
+		"winogradIn":  "arm64 has registers for both steps of a tile, amd64 stores the first",
+		"winogradOut": "the same",
+		"bytes":       "amd64 keeps up to twelve columns of sums, arm64 a lane for each",
+		"widen":       "amd64 goes over many blocks by itself, arm64 takes one",
 	}
 	// missing are those that one architecture lacks.
 	missing = map[string]string{

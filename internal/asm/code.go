@@ -87,7 +87,9 @@ func (c Code) Rounds(of, to Reg, n int, none string) {
 		c.Op("CBZ %s, %s", to.ARM64, none)
 		return
 	}
-	c.Copy(of, to)
+	if of != to {
+		c.Copy(of, to)
+	}
 	c.Op("SHRQ $%d, %s", power, to.AMD64)
 	c.Op("JZ %s", none)
 }
@@ -237,4 +239,54 @@ func (c Code) limit(amd64 string, d, x, greater, less, free int) {
 	}
 	c.Vec("FCMGT", free, greater, less)
 	c.Vec("BIT", d, x, free)
+}
+
+// AddField adds to a register 64 bits of the struct that another points to; free is lost.
+func (c Code) AddField(field string, of, to, free Reg) {
+	if c.ARM64() {
+		c.Field(field, of, free)
+		c.AddTimes(to, free, 1)
+		return
+	}
+	c.Op("ADDQ %s(%s), %s", field, of.AMD64, to.AMD64)
+}
+
+// Retreat subtracts a number from a register.
+func (c Code) Retreat(r Reg, by int) { c.pick("SUBQ $%d, %s", "SUB $%d, %s", by, r) }
+
+// Set sets a register to a number.
+func (c Code) Set(r Reg, to int) { c.pick("MOVQ $%d, %s", "MOVD $%d, %s", to, r) }
+
+// Jump goes to the label.
+func (c Code) Jump(to string) { c.pick("JMP %s", "B %s", to) }
+
+// IfLess goes to the label where a register is less than a number, with signs.
+func (c Code) IfLess(r Reg, than int, to string) {
+	if c.ARM64() {
+		c.Op("CMP $%d, %s", than, r.ARM64)
+		c.Op("BLT %s", to)
+		return
+	}
+	c.Op("CMPQ %s, $%d", r.AMD64, than)
+	c.Op("JLT %s", to)
+}
+
+// UnlessLess goes to the label where it is not.
+func (c Code) UnlessLess(r Reg, than int, to string) {
+	if c.ARM64() {
+		c.Op("CMP $%d, %s", than, r.ARM64)
+		c.Op("BGE %s", to)
+		return
+	}
+	c.Op("CMPQ %s, $%d", r.AMD64, than)
+	c.Op("JGE %s", to)
+}
+
+// Move sets a vector to another.
+func (c Code) Move(d, x int) {
+	if c.ARM64() {
+		c.Op("VORR V%d.B16, V%[1]d.B16, V%d.B16", x, d)
+		return
+	}
+	c.Op("VMOVAPS %s, %s", c.R(x), c.R(d))
 }

@@ -2764,71 +2764,6 @@ done:
 	JNZ plane; VZEROUPPER
 	RET
 
-// func poolMaxAlongS1AVX2(t *separablePool)
-// Described in pool_separable.go.
-TEXT ·poolMaxAlongS1AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
-	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
-	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
-	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
-plane:
-	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
-row:
-	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX
-vector:
-	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; SUBQ $8, DX
-	LEAQ (DI)(DX*4), DI; LEAQ (R13)(DX*4), R13; MOVQ $8, DX
-whole:
-	VMOVAPS Y6, Y0; MOVQ R13, R9; MOVQ separablePool_width(BX), CX; VXORPS Y2, Y2, Y2
-tap:
-	VMOVUPS (R9), Y1; VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2; ADDQ R15, R9
-	DECQ CX; JNZ tap; VORPS Y2, Y0, Y0; CMPQ DX, $8; JLT short; VMOVUPS Y0, (DI); ADDQ $32, DI
-	ADDQ $32, R13; SUBQ $8, DX; JNZ vector; JMP next
-short:
-	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
-end:
-	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
-next:
-	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
-	JNZ plane; VZEROUPPER
-	RET
-
-// func poolMeanAlongS1AVX2(t *separablePool)
-// Described in pool_separable.go.
-TEXT ·poolMeanAlongS1AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
-	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
-	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
-	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
-plane:
-	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
-row:
-	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX; MOVQ separablePool_columns(BX), R12
-	VBROADCASTSS poolRow_divisor(R10), Y9
-vector:
-	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; SUBQ $8, DX
-	LEAQ (DI)(DX*4), DI; LEAQ (R13)(DX*4), R13; LEAQ (R12)(DX*4), R12; MOVQ $8, DX
-whole:
-	VMOVAPS Y6, Y0; MOVQ R13, R9; MOVQ separablePool_width(BX), CX
-tap:
-	VMOVUPS (R9), Y1; VADDPS Y1, Y0, Y0; ADDQ R15, R9; DECQ CX; JNZ tap; VMULPS (R12), Y9, Y1
-	VDIVPS Y1, Y0, Y0; ADDQ $32, R12; CMPQ DX, $8; JLT short; VMOVUPS Y0, (DI); ADDQ $32, DI
-	ADDQ $32, R13; SUBQ $8, DX; JNZ vector; JMP next
-short:
-	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
-end:
-	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
-next:
-	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
-	JNZ plane; VZEROUPPER
-	RET
-
 // func padRowsS2AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
 // Described in copy.go.
 TEXT ·padRowsS2AVX512(SB), 0, $256-56
@@ -2974,83 +2909,6 @@ done:
 	JNZ plane; VZEROUPPER
 	RET
 
-// func poolMaxAlongS2AVX2(t *separablePool)
-// Described in pool_separable.go.
-TEXT ·poolMaxAlongS2AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
-	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
-	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
-	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
-plane:
-	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
-row:
-	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX
-vector:
-	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; SUBQ $8, DX
-	LEAQ (DI)(DX*4), DI; LEAQ (R13)(DX*8), R13; MOVQ $8, DX
-whole:
-	VMOVAPS Y6, Y0; MOVQ R13, R9; MOVQ separablePool_width(BX), CX; VXORPS Y2, Y2, Y2; SHRQ $1, CX
-	JZ last
-taps:
-	VMOVUPS (R9), Y1; VMOVUPS 32(R9), Y3; VSHUFPS $0xdd, Y3, Y1, Y4; VSHUFPS $0x88, Y3, Y1, Y1
-	VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2; VMAXPS Y4, Y0, Y0
-	VCMPPS $3, Y4, Y4, Y7; VORPS Y7, Y2, Y2; ADDQ $8, R9; DECQ CX; JNZ taps
-last:
-	TESTQ $1, separablePool_width(BX); JZ turn; VMOVUPS (R9), Y1; VSHUFPS $0x88, 32(R9), Y1, Y1
-	VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2
-turn:
-	VORPS Y2, Y0, Y0; VPERMPD $0xd8, Y0, Y0; CMPQ DX, $8; JLT short; VMOVUPS Y0, (DI); ADDQ $32, DI
-	ADDQ $64, R13; SUBQ $8, DX; JNZ vector; JMP next
-short:
-	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
-end:
-	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
-next:
-	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
-	JNZ plane; VZEROUPPER
-	RET
-
-// func poolMeanAlongS2AVX2(t *separablePool)
-// Described in pool_separable.go.
-TEXT ·poolMeanAlongS2AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
-	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
-	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
-	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
-plane:
-	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
-row:
-	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX; MOVQ separablePool_columns(BX), R12
-	VBROADCASTSS poolRow_divisor(R10), Y9
-vector:
-	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; SUBQ $8, DX
-	LEAQ (DI)(DX*4), DI; LEAQ (R13)(DX*8), R13; LEAQ (R12)(DX*4), R12; MOVQ $8, DX
-whole:
-	VMOVAPS Y6, Y0; MOVQ R13, R9; MOVQ separablePool_width(BX), CX; SHRQ $1, CX; JZ last
-taps:
-	VMOVUPS (R9), Y1; VMOVUPS 32(R9), Y3; VSHUFPS $0xdd, Y3, Y1, Y4; VSHUFPS $0x88, Y3, Y1, Y1
-	VADDPS Y1, Y0, Y0; VADDPS Y4, Y0, Y0; ADDQ $8, R9; DECQ CX; JNZ taps
-last:
-	TESTQ $1, separablePool_width(BX); JZ turn; VMOVUPS (R9), Y1; VSHUFPS $0x88, 32(R9), Y1, Y1
-	VADDPS Y1, Y0, Y0
-turn:
-	VPERMPD $0xd8, Y0, Y0; VMULPS (R12), Y9, Y1; VDIVPS Y1, Y0, Y0; ADDQ $32, R12; CMPQ DX, $8
-	JLT short; VMOVUPS Y0, (DI); ADDQ $32, DI; ADDQ $64, R13; SUBQ $8, DX; JNZ vector; JMP next
-short:
-	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
-end:
-	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
-next:
-	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
-	JNZ plane; VZEROUPPER
-	RET
-
 // func poolMaxDownAVX2(t *separablePool)
 // Described in pool_separable.go.
 TEXT ·poolMaxDownAVX2(SB), 0, $256-8
@@ -3074,7 +2932,7 @@ wideLoad:
 	VMOVUPS 32(R9), Y1; VMAXPS Y1, Y4, Y4; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y5, Y5; ADDQ R15, R9
 	DECQ AX; JNZ wideLoad
 wideDone:
-	VORPS Y2, Y0, Y0; VORPS Y5, Y4, Y4; VMOVUPS Y0, (R13); VMOVUPS Y4, 32(R13); ADDQ $64, SI
+	VORPS Y2, Y0, Y0; VORPS Y5, Y4, Y4; VMOVUPS Y0, 0(R13); VMOVUPS Y4, 32(R13); ADDQ $64, SI
 	ADDQ $64, R13; SUBQ $16, DX; JMP wide
 narrow:
 	TESTQ DX, DX; JZ next; CMPQ DX, $8; JGE whole; LEAQ -32(SI)(DX*4), SI; LEAQ -32(R13)(DX*4), R13
@@ -3086,7 +2944,7 @@ narrowLoad:
 	VMOVUPS 0(R9), Y1; VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2; ADDQ R15, R9
 	DECQ AX; JNZ narrowLoad
 narrowDone:
-	VORPS Y2, Y0, Y0; VMOVUPS Y0, (R13); ADDQ $32, SI; ADDQ $32, R13; SUBQ $8, DX; JMP narrow
+	VORPS Y2, Y0, Y0; VMOVUPS Y0, 0(R13); ADDQ $32, SI; ADDQ $32, R13; SUBQ $8, DX; JMP narrow
 short:
 	VMOVAPS Y6, Y0; VXORPS Y2, Y2, Y2; MOVQ SI, R9; MOVQ poolRow_n(R10), AX; TESTQ AX, AX
 	JZ shortDone
@@ -3098,6 +2956,77 @@ shortDone:
 next:
 	ADDQ separablePool_pitch(BX), DI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row
 	ADDQ separablePool_plane(BX), R8; DECQ left-8(SP); JNZ plane; VZEROUPPER
+	RET
+
+// func poolMaxAlongS1AVX2(t *separablePool)
+// Described in pool_separable.go.
+TEXT ·poolMaxAlongS1AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
+	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
+	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
+	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
+	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
+plane:
+	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
+row:
+	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX
+narrow:
+	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; LEAQ -32(DI)(DX*4), DI
+	LEAQ -32(R13)(DX*4), R13; MOVQ $8, DX
+whole:
+	VMOVAPS Y6, Y0; VXORPS Y2, Y2, Y2; MOVQ R13, R9; MOVQ separablePool_width(BX), CX
+narrowTap:
+	VMOVUPS 0(R9), Y1; VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2; ADDQ R15, R9
+	DECQ CX; JNZ narrowTap; VORPS Y2, Y0, Y0; CMPQ DX, $8; JLT short; VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI; ADDQ $32, R13; SUBQ $8, DX; JNZ narrow; JMP next
+short:
+	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
+end:
+	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
+next:
+	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
+	JNZ plane; VZEROUPPER
+	RET
+
+// func poolMaxAlongS2AVX2(t *separablePool)
+// Described in pool_separable.go.
+TEXT ·poolMaxAlongS2AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
+	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
+	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
+	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
+	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
+plane:
+	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
+row:
+	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX
+narrow:
+	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; LEAQ -32(DI)(DX*4), DI
+	LEAQ -64(R13)(DX*8), R13; MOVQ $8, DX
+whole:
+	VMOVAPS Y6, Y0; VXORPS Y2, Y2, Y2; MOVQ R13, R9; MOVQ separablePool_width(BX), CX; SHRQ $1, CX
+	JZ narrowLast
+narrowTap:
+	VMOVUPS (R9), Y1; VMOVUPS 32(R9), Y3; VSHUFPS $0xdd, Y3, Y1, Y4; VSHUFPS $0x88, Y3, Y1, Y1
+	VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2; VMAXPS Y4, Y0, Y0
+	VCMPPS $3, Y4, Y4, Y7; VORPS Y7, Y2, Y2; ADDQ $8, R9; DECQ CX; JNZ narrowTap
+narrowLast:
+	TESTQ $1, separablePool_width(BX); JZ narrowDone; VMOVUPS (R9), Y1
+	VSHUFPS $0x88, 32(R9), Y1, Y1; VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2
+narrowDone:
+	VORPS Y2, Y0, Y0; VPERMPD $0xd8, Y0, Y0; CMPQ DX, $8; JLT short; VMOVUPS Y0, 0(DI); ADDQ $32, DI
+	ADDQ $64, R13; SUBQ $8, DX; JNZ narrow; JMP next
+short:
+	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
+end:
+	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
+next:
+	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
+	JNZ plane; VZEROUPPER
 	RET
 
 // func poolMeanDownAVX2(t *separablePool)
@@ -3122,7 +3051,7 @@ wideLoad:
 	VMOVUPS 0(R9), Y1; VADDPS Y1, Y0, Y0; VMOVUPS 32(R9), Y1; VADDPS Y1, Y4, Y4; ADDQ R15, R9
 	DECQ AX; JNZ wideLoad
 wideDone:
-	VMOVUPS Y0, (R13); VMOVUPS Y4, 32(R13); ADDQ $64, SI; ADDQ $64, R13; SUBQ $16, DX; JMP wide
+	VMOVUPS Y0, 0(R13); VMOVUPS Y4, 32(R13); ADDQ $64, SI; ADDQ $64, R13; SUBQ $16, DX; JMP wide
 narrow:
 	TESTQ DX, DX; JZ next; CMPQ DX, $8; JGE whole; LEAQ -32(SI)(DX*4), SI; LEAQ -32(R13)(DX*4), R13
 	MOVQ $8, DX
@@ -3131,7 +3060,7 @@ whole:
 narrowLoad:
 	VMOVUPS 0(R9), Y1; VADDPS Y1, Y0, Y0; ADDQ R15, R9; DECQ AX; JNZ narrowLoad
 narrowDone:
-	VMOVUPS Y0, (R13); ADDQ $32, SI; ADDQ $32, R13; SUBQ $8, DX; JMP narrow
+	VMOVUPS Y0, 0(R13); ADDQ $32, SI; ADDQ $32, R13; SUBQ $8, DX; JMP narrow
 short:
 	VMOVAPS Y6, Y0; MOVQ SI, R9; MOVQ poolRow_n(R10), AX; TESTQ AX, AX; JZ shortDone
 shortLoad:
@@ -3141,6 +3070,77 @@ shortDone:
 next:
 	ADDQ separablePool_pitch(BX), DI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row
 	ADDQ separablePool_plane(BX), R8; DECQ left-8(SP); JNZ plane; VZEROUPPER
+	RET
+
+// func poolMeanAlongS1AVX2(t *separablePool)
+// Described in pool_separable.go.
+TEXT ·poolMeanAlongS1AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
+	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
+	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
+	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
+	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
+plane:
+	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
+row:
+	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX; MOVQ separablePool_columns(BX), R12
+	VBROADCASTSS poolRow_divisor(R10), Y9
+narrow:
+	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; LEAQ -32(DI)(DX*4), DI
+	LEAQ -32(R13)(DX*4), R13; LEAQ -32(R12)(DX*4), R12; MOVQ $8, DX
+whole:
+	VMOVAPS Y6, Y0; MOVQ R13, R9; MOVQ separablePool_width(BX), CX
+narrowTap:
+	VMOVUPS 0(R9), Y1; VADDPS Y1, Y0, Y0; ADDQ R15, R9; DECQ CX; JNZ narrowTap; VMULPS (R12), Y9, Y1
+	VDIVPS Y1, Y0, Y0; ADDQ $32, R12; CMPQ DX, $8; JLT short; VMOVUPS Y0, 0(DI); ADDQ $32, DI
+	ADDQ $32, R13; SUBQ $8, DX; JNZ narrow; JMP next
+short:
+	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
+end:
+	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
+next:
+	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
+	JNZ plane; VZEROUPPER
+	RET
+
+// func poolMeanAlongS2AVX2(t *separablePool)
+// Described in pool_separable.go.
+TEXT ·poolMeanAlongS2AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ separablePool_cols(BX), DX; ANDQ $7, DX; NEGQ DX; LEAQ ·laneMask<>(SB), SI
+	VMOVUPS 64(SI)(DX*4), Y8; VBROADCASTSS separablePool_neutral(BX), Y6
+	MOVQ separablePool_tap(BX), R15; MOVQ separablePool_planes(BX), AX; MOVQ AX, left-8(SP)
+	MOVQ separablePool_lines(BX), SI; MOVQ separablePool_dst(BX), DI
+	MOVQ (separablePool_dst+8)(BX), R8; LEAQ (DI)(R8*4), R8
+plane:
+	MOVQ separablePool_rows(BX), R10; MOVQ (separablePool_rows+8)(BX), R11
+row:
+	MOVQ SI, R13; MOVQ separablePool_cols(BX), DX; MOVQ separablePool_columns(BX), R12
+	VBROADCASTSS poolRow_divisor(R10), Y9
+narrow:
+	CMPQ DX, $8; JGE whole; CMPQ separablePool_cols(BX), $8; JLT whole; LEAQ -32(DI)(DX*4), DI
+	LEAQ -64(R13)(DX*8), R13; LEAQ -32(R12)(DX*4), R12; MOVQ $8, DX
+whole:
+	VMOVAPS Y6, Y0; MOVQ R13, R9; MOVQ separablePool_width(BX), CX; SHRQ $1, CX; JZ narrowLast
+narrowTap:
+	VMOVUPS (R9), Y1; VMOVUPS 32(R9), Y3; VSHUFPS $0xdd, Y3, Y1, Y4; VSHUFPS $0x88, Y3, Y1, Y1
+	VADDPS Y1, Y0, Y0; VADDPS Y4, Y0, Y0; ADDQ $8, R9; DECQ CX; JNZ narrowTap
+narrowLast:
+	TESTQ $1, separablePool_width(BX); JZ narrowDone; VMOVUPS (R9), Y1
+	VSHUFPS $0x88, 32(R9), Y1, Y1; VADDPS Y1, Y0, Y0
+narrowDone:
+	VPERMPD $0xd8, Y0, Y0; VMULPS (R12), Y9, Y1; VDIVPS Y1, Y0, Y0; ADDQ $32, R12; CMPQ DX, $8
+	JLT short; VMOVUPS Y0, 0(DI); ADDQ $32, DI; ADDQ $64, R13; SUBQ $8, DX; JNZ narrow; JMP next
+short:
+	LEAQ 32(DI), AX; CMPQ AX, R8; JA end; VMOVUPS Y0, (DI); LEAQ (DI)(DX*4), DI; JMP next
+end:
+	VMASKMOVPS Y0, Y8, (DI); LEAQ (DI)(DX*4), DI
+next:
+	ADDQ separablePool_pitch(BX), SI; ADDQ $poolRow__size, R10; DECQ R11; JNZ row; DECQ left-8(SP)
+	JNZ plane; VZEROUPPER
 	RET
 
 // func smallPlanesAVX512(t *smallPlanes)

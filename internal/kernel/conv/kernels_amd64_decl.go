@@ -191,16 +191,6 @@ func poolMaxS1AVX512(t *poolBand)
 //go:noescape
 func poolMeanS1AVX512(t *poolBand)
 
-// poolMaxAlongS1AVX2 reduces the columns of the lines with a stride of 1.
-//
-//go:noescape
-func poolMaxAlongS1AVX2(t *separablePool)
-
-// poolMeanAlongS1AVX2 reduces the columns of the lines with a stride of 1.
-//
-//go:noescape
-func poolMeanAlongS1AVX2(t *separablePool)
-
 // padRowsS2AVX512 is padRows for a stride of 2: lane i of vector v of a padded row is element
 // at+32*v+i of the row of src when bit i of masks[v] is set, and zero when not.
 //
@@ -222,25 +212,35 @@ func poolMaxS2AVX512(t *poolBand)
 //go:noescape
 func poolMeanS2AVX512(t *poolBand)
 
-// poolMaxAlongS2AVX2 reduces the columns of the lines with a stride of 2.
-//
-//go:noescape
-func poolMaxAlongS2AVX2(t *separablePool)
-
-// poolMeanAlongS2AVX2 reduces the columns of the lines with a stride of 2.
-//
-//go:noescape
-func poolMeanAlongS2AVX2(t *separablePool)
-
 // poolMaxDownAVX2 reduces the rows under each output row into a line.
 //
 //go:noescape
 func poolMaxDownAVX2(t *separablePool)
 
+// poolMaxAlongS1AVX2 reduces the columns of the lines with a stride of 1.
+//
+//go:noescape
+func poolMaxAlongS1AVX2(t *separablePool)
+
+// poolMaxAlongS2AVX2 reduces the columns of the lines with a stride of 2.
+//
+//go:noescape
+func poolMaxAlongS2AVX2(t *separablePool)
+
 // poolMeanDownAVX2 reduces the rows under each output row into a line.
 //
 //go:noescape
 func poolMeanDownAVX2(t *separablePool)
+
+// poolMeanAlongS1AVX2 reduces the columns of the lines with a stride of 1.
+//
+//go:noescape
+func poolMeanAlongS1AVX2(t *separablePool)
+
+// poolMeanAlongS2AVX2 reduces the columns of the lines with a stride of 2.
+//
+//go:noescape
+func poolMeanAlongS2AVX2(t *separablePool)
 
 // smallPlanesAVX512 computes t.
 //

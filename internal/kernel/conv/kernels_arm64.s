@@ -736,19 +736,18 @@ next:
 	RET
 
 // func poolMaxDownNEON(t *separablePool)
-// Described in neon_pool.go.
+// Described in pool_separable.go.
 TEXT ·poolMaxDownNEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD separablePool_src(R0), R6; MOVD separablePool_lines(R0), R8
-	MOVD separablePool_lead(R0), R9; MOVD separablePool_step(R0), R7
-	MOVD separablePool_planes(R0), R5; ADD R9, R8; ADD $separablePool_neutral, R0, R9
-	VLD1R (R9), [V16.S4]
+	FMOVS separablePool_neutral(R0), F16; VDUP V16.S[0], V16.S4; MOVD separablePool_step(R0), R7
+	MOVD separablePool_planes(R0), R5; MOVD separablePool_src(R0), R6
+	MOVD separablePool_lines(R0), R8; MOVD separablePool_lead(R0), R14; ADD R14, R8
 plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
-	MOVD poolRow_at(R3), R9; ADD R6, R9; MOVD separablePool_lead(R0), R10; ADD R10, R9; MOVD R8, R10
-	MOVD separablePool_in(R0), R11; CMP $4, R11; BLT few
+	MOVD poolRow_at(R3), R9; ADD R6, R9; MOVD separablePool_lead(R0), R14; ADD R14, R9; MOVD R8, R10
+	MOVD separablePool_in(R0), R11; CMP $4, R11; BLT short
 wide:
 	CMP $16, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
 	VORR V16.B16, V16.B16, V2.B16; VORR V16.B16, V16.B16, V3.B16; MOVD R9, R12
@@ -773,31 +772,32 @@ narrowLoad:
 	ADD R7, R12; SUB $1, R13; CBNZ R13, narrowLoad
 narrowDone:
 	FMOVQ F0, 0(R10); ADD $16, R9; ADD $16, R10; SUB $4, R11; B narrow
-few:
+short:
 	CBZ R11, next; VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD poolRow_n(R3), R13
-	CBZ R13, fewDone
-fewLoad:
+	CBZ R13, shortDone
+shortLoad:
 	FMOVS (R12), F4
 	WORD $0x4e24f400 // FMAX V0.4S, V0.4S, V4.4S
-	ADD R7, R12; SUB $1, R13; CBNZ R13, fewLoad
-fewDone:
-	FMOVS F0, (R10); ADD $4, R9; ADD $4, R10; SUB $1, R11; B few
+	ADD R7, R12; SUB $1, R13; CBNZ R13, shortLoad
+shortDone:
+	FMOVS F0, (R10); ADD $4, R9; ADD $4, R10; SUB $1, R11; B short
 next:
-	MOVD separablePool_pitch(R0), R9; ADD R9, R8; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
-	MOVD separablePool_plane(R0), R9; ADD R9, R6; SUB $1, R5; CBNZ R5, plane
+	MOVD separablePool_pitch(R0), R14; ADD R14, R8; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
+	MOVD separablePool_plane(R0), R14; ADD R14, R6; SUB $1, R5; CBNZ R5, plane
 	RET
 
 // func poolMaxAlongS1NEON(t *separablePool)
-// Described in neon_pool.go.
+// Described in pool_separable.go.
 TEXT ·poolMaxAlongS1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD separablePool_dst(R0), R1; MOVD separablePool_lines(R0), R6; MOVD separablePool_tap(R0), R7
-	MOVD separablePool_planes(R0), R5; ADD $separablePool_neutral, R0, R9; VLD1R (R9), [V16.S4]
+	FMOVS separablePool_neutral(R0), F16; VDUP V16.S[0], V16.S4; MOVD separablePool_tap(R0), R7
+	MOVD separablePool_planes(R0), R5; MOVD separablePool_lines(R0), R6
+	MOVD separablePool_dst(R0), R1
 plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
-	MOVD R6, R9; MOVD separablePool_columns(R0), R15; MOVD separablePool_cols(R0), R11
+	MOVD R6, R9; MOVD separablePool_cols(R0), R11
 wide:
 	CMP $8, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
 	MOVD R9, R12; MOVD separablePool_width(R0), R13
@@ -805,19 +805,19 @@ wideTap:
 	FLDPQ 0(R12), (F4, F5)
 	WORD $0x4e24f400 // FMAX V0.4S, V0.4S, V4.4S
 	WORD $0x4e25f421 // FMAX V1.4S, V1.4S, V5.4S
-	ADD R7, R12; SUB $1, R13; CBNZ R13, wideTap; ADD $32, R9; FSTPQ.P (F0, F1), 32(R1); SUB $8, R11
+	ADD R7, R12; SUB $1, R13; CBNZ R13, wideTap; FSTPQ.P (F0, F1), 32(R1); ADD $32, R9; SUB $8, R11
 	B wide
 narrow:
 	CBZ R11, next; CMP $4, R11; BGE whole; MOVD separablePool_cols(R0), R14; CMP $4, R14; BLT whole
-	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<2, R15; ADD R14<<2, R9; MOVD $4, R11
+	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<2, R9; MOVD $4, R11
 whole:
 	VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD separablePool_width(R0), R13
 narrowTap:
 	FMOVQ 0(R12), F4
 	WORD $0x4e24f400 // FMAX V0.4S, V0.4S, V4.4S
-	ADD R7, R12; SUB $1, R13; CBNZ R13, narrowTap; CMP $4, R11; BLT few; ADD $16, R9
-	FMOVQ.P F0, 16(R1); SUB $4, R11; B narrow
-few:
+	ADD R7, R12; SUB $1, R13; CBNZ R13, narrowTap; CMP $4, R11; BLT short; FMOVQ.P F0, 16(R1)
+	ADD $16, R9; SUB $4, R11; B narrow
+short:
 	TBZ $1, R11, storedone; FMOVD F0, (R1); TBZ $0, R11, stored; VMOV V0.S[2], R12; MOVW R12, 8(R1)
 	B stored
 storedone:
@@ -825,24 +825,25 @@ storedone:
 stored:
 	ADD R11<<2, R1
 next:
-	MOVD separablePool_pitch(R0), R9; ADD R9, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
+	MOVD separablePool_pitch(R0), R14; ADD R14, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
 	SUB $1, R5; CBNZ R5, plane
 	RET
 
 // func poolMaxAlongS2NEON(t *separablePool)
-// Described in neon_pool.go.
+// Described in pool_separable.go.
 TEXT ·poolMaxAlongS2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD separablePool_dst(R0), R1; MOVD separablePool_lines(R0), R6; MOVD separablePool_tap(R0), R7
-	MOVD separablePool_planes(R0), R5; ADD $separablePool_neutral, R0, R9; VLD1R (R9), [V16.S4]
+	FMOVS separablePool_neutral(R0), F16; VDUP V16.S[0], V16.S4; MOVD separablePool_tap(R0), R7
+	MOVD separablePool_planes(R0), R5; MOVD separablePool_lines(R0), R6
+	MOVD separablePool_dst(R0), R1
 plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
-	MOVD R6, R9; MOVD separablePool_columns(R0), R15; MOVD separablePool_cols(R0), R11
+	MOVD R6, R9; MOVD separablePool_cols(R0), R11
 wide:
 	CMP $8, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
-	MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13; CBZ R13, wideLast
+	MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13, R13; CBZ R13, wideLast
 wideTap:
 	FLDPQ 0(R12), (F4, F5); VUZP1 V5.S4, V4.S4, V8.S4
 	WORD $0x4e28f400 // FMAX V0.4S, V0.4S, V8.4S
@@ -860,12 +861,12 @@ wideLast:
 	FLDPQ 32(R12), (F6, F7); VUZP1 V7.S4, V6.S4, V9.S4
 	WORD $0x4e29f421 // FMAX V1.4S, V1.4S, V9.4S
 wideDone:
-	ADD $64, R9; FSTPQ.P (F0, F1), 32(R1); SUB $8, R11; B wide
+	FSTPQ.P (F0, F1), 32(R1); ADD $64, R9; SUB $8, R11; B wide
 narrow:
 	CBZ R11, next; CMP $4, R11; BGE whole; MOVD separablePool_cols(R0), R14; CMP $4, R14; BLT whole
-	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<2, R15; ADD R14<<3, R9; MOVD $4, R11
+	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<3, R9; MOVD $4, R11
 whole:
-	VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13
+	VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13, R13
 	CBZ R13, narrowLast
 narrowTap:
 	FLDPQ 0(R12), (F4, F5); VUZP1 V5.S4, V4.S4, V8.S4
@@ -878,8 +879,8 @@ narrowLast:
 	VUZP1 V5.S4, V4.S4, V8.S4
 	WORD $0x4e28f400 // FMAX V0.4S, V0.4S, V8.4S
 narrowDone:
-	CMP $4, R11; BLT few; ADD $32, R9; FMOVQ.P F0, 16(R1); SUB $4, R11; B narrow
-few:
+	CMP $4, R11; BLT short; FMOVQ.P F0, 16(R1); ADD $32, R9; SUB $4, R11; B narrow
+short:
 	TBZ $1, R11, storedone; FMOVD F0, (R1); TBZ $0, R11, stored; VMOV V0.S[2], R12; MOVW R12, 8(R1)
 	B stored
 storedone:
@@ -887,24 +888,23 @@ storedone:
 stored:
 	ADD R11<<2, R1
 next:
-	MOVD separablePool_pitch(R0), R9; ADD R9, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
+	MOVD separablePool_pitch(R0), R14; ADD R14, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
 	SUB $1, R5; CBNZ R5, plane
 	RET
 
 // func poolMeanDownNEON(t *separablePool)
-// Described in neon_pool.go.
+// Described in pool_separable.go.
 TEXT ·poolMeanDownNEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD separablePool_src(R0), R6; MOVD separablePool_lines(R0), R8
-	MOVD separablePool_lead(R0), R9; MOVD separablePool_step(R0), R7
-	MOVD separablePool_planes(R0), R5; ADD R9, R8; ADD $separablePool_neutral, R0, R9
-	VLD1R (R9), [V16.S4]
+	FMOVS separablePool_neutral(R0), F16; VDUP V16.S[0], V16.S4; MOVD separablePool_step(R0), R7
+	MOVD separablePool_planes(R0), R5; MOVD separablePool_src(R0), R6
+	MOVD separablePool_lines(R0), R8; MOVD separablePool_lead(R0), R14; ADD R14, R8
 plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
-	MOVD poolRow_at(R3), R9; ADD R6, R9; MOVD separablePool_lead(R0), R10; ADD R10, R9; MOVD R8, R10
-	MOVD separablePool_in(R0), R11; CMP $4, R11; BLT few
+	MOVD poolRow_at(R3), R9; ADD R6, R9; MOVD separablePool_lead(R0), R14; ADD R14, R9; MOVD R8, R10
+	MOVD separablePool_in(R0), R11; CMP $4, R11; BLT short
 wide:
 	CMP $16, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
 	VORR V16.B16, V16.B16, V2.B16; VORR V16.B16, V16.B16, V3.B16; MOVD R9, R12
@@ -929,32 +929,33 @@ narrowLoad:
 	ADD R7, R12; SUB $1, R13; CBNZ R13, narrowLoad
 narrowDone:
 	FMOVQ F0, 0(R10); ADD $16, R9; ADD $16, R10; SUB $4, R11; B narrow
-few:
+short:
 	CBZ R11, next; VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD poolRow_n(R3), R13
-	CBZ R13, fewDone
-fewLoad:
+	CBZ R13, shortDone
+shortLoad:
 	FMOVS (R12), F4
 	WORD $0x4e24d400 // FADD V0.4S, V0.4S, V4.4S
-	ADD R7, R12; SUB $1, R13; CBNZ R13, fewLoad
-fewDone:
-	FMOVS F0, (R10); ADD $4, R9; ADD $4, R10; SUB $1, R11; B few
+	ADD R7, R12; SUB $1, R13; CBNZ R13, shortLoad
+shortDone:
+	FMOVS F0, (R10); ADD $4, R9; ADD $4, R10; SUB $1, R11; B short
 next:
-	MOVD separablePool_pitch(R0), R9; ADD R9, R8; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
-	MOVD separablePool_plane(R0), R9; ADD R9, R6; SUB $1, R5; CBNZ R5, plane
+	MOVD separablePool_pitch(R0), R14; ADD R14, R8; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
+	MOVD separablePool_plane(R0), R14; ADD R14, R6; SUB $1, R5; CBNZ R5, plane
 	RET
 
 // func poolMeanAlongS1NEON(t *separablePool)
-// Described in neon_pool.go.
+// Described in pool_separable.go.
 TEXT ·poolMeanAlongS1NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD separablePool_dst(R0), R1; MOVD separablePool_lines(R0), R6; MOVD separablePool_tap(R0), R7
-	MOVD separablePool_planes(R0), R5; ADD $separablePool_neutral, R0, R9; VLD1R (R9), [V16.S4]
+	FMOVS separablePool_neutral(R0), F16; VDUP V16.S[0], V16.S4; MOVD separablePool_tap(R0), R7
+	MOVD separablePool_planes(R0), R5; MOVD separablePool_lines(R0), R6
+	MOVD separablePool_dst(R0), R1
 plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
-	MOVD R6, R9; MOVD separablePool_columns(R0), R15; MOVD separablePool_cols(R0), R11
-	ADD $poolRow_divisor, R3, R12; VLD1R (R12), [V20.S4]
+	MOVD R6, R9; MOVD separablePool_cols(R0), R11; MOVD separablePool_columns(R0), R15
+	FMOVS poolRow_divisor(R3), F20; VDUP V20.S[0], V20.S4
 wide:
 	CMP $8, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
 	MOVD R9, R12; MOVD separablePool_width(R0), R13
@@ -962,25 +963,25 @@ wideTap:
 	FLDPQ 0(R12), (F4, F5)
 	WORD $0x4e24d400 // FADD V0.4S, V0.4S, V4.4S
 	WORD $0x4e25d421 // FADD V1.4S, V1.4S, V5.4S
-	ADD R7, R12; SUB $1, R13; CBNZ R13, wideTap; FLDPQ 0(R15), (F4, F5); ADD $32, R15
+	ADD R7, R12; SUB $1, R13; CBNZ R13, wideTap; FLDPQ 0(R15), (F4, F5)
 	WORD $0x6e24de84 // FMUL V4.4S, V20.4S, V4.4S
 	WORD $0x6e24fc00 // FDIV V0.4S, V0.4S, V4.4S
 	WORD $0x6e25de85 // FMUL V5.4S, V20.4S, V5.4S
 	WORD $0x6e25fc21 // FDIV V1.4S, V1.4S, V5.4S
-	ADD $32, R9; FSTPQ.P (F0, F1), 32(R1); SUB $8, R11; B wide
+	ADD $32, R15; FSTPQ.P (F0, F1), 32(R1); ADD $32, R9; SUB $8, R11; B wide
 narrow:
 	CBZ R11, next; CMP $4, R11; BGE whole; MOVD separablePool_cols(R0), R14; CMP $4, R14; BLT whole
-	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<2, R15; ADD R14<<2, R9; MOVD $4, R11
+	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<2, R9; ADD R14<<2, R15; MOVD $4, R11
 whole:
 	VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD separablePool_width(R0), R13
 narrowTap:
 	FMOVQ 0(R12), F4
 	WORD $0x4e24d400 // FADD V0.4S, V0.4S, V4.4S
-	ADD R7, R12; SUB $1, R13; CBNZ R13, narrowTap; FMOVQ 0(R15), F4; ADD $16, R15
+	ADD R7, R12; SUB $1, R13; CBNZ R13, narrowTap; FMOVQ 0(R15), F4
 	WORD $0x6e24de84 // FMUL V4.4S, V20.4S, V4.4S
 	WORD $0x6e24fc00 // FDIV V0.4S, V0.4S, V4.4S
-	CMP $4, R11; BLT few; ADD $16, R9; FMOVQ.P F0, 16(R1); SUB $4, R11; B narrow
-few:
+	ADD $16, R15; CMP $4, R11; BLT short; FMOVQ.P F0, 16(R1); ADD $16, R9; SUB $4, R11; B narrow
+short:
 	TBZ $1, R11, storedone; FMOVD F0, (R1); TBZ $0, R11, stored; VMOV V0.S[2], R12; MOVW R12, 8(R1)
 	B stored
 storedone:
@@ -988,25 +989,26 @@ storedone:
 stored:
 	ADD R11<<2, R1
 next:
-	MOVD separablePool_pitch(R0), R9; ADD R9, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
+	MOVD separablePool_pitch(R0), R14; ADD R14, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
 	SUB $1, R5; CBNZ R5, plane
 	RET
 
 // func poolMeanAlongS2NEON(t *separablePool)
-// Described in neon_pool.go.
+// Described in pool_separable.go.
 TEXT ·poolMeanAlongS2NEON(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD separablePool_dst(R0), R1; MOVD separablePool_lines(R0), R6; MOVD separablePool_tap(R0), R7
-	MOVD separablePool_planes(R0), R5; ADD $separablePool_neutral, R0, R9; VLD1R (R9), [V16.S4]
+	FMOVS separablePool_neutral(R0), F16; VDUP V16.S[0], V16.S4; MOVD separablePool_tap(R0), R7
+	MOVD separablePool_planes(R0), R5; MOVD separablePool_lines(R0), R6
+	MOVD separablePool_dst(R0), R1
 plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
-	MOVD R6, R9; MOVD separablePool_columns(R0), R15; MOVD separablePool_cols(R0), R11
-	ADD $poolRow_divisor, R3, R12; VLD1R (R12), [V20.S4]
+	MOVD R6, R9; MOVD separablePool_cols(R0), R11; MOVD separablePool_columns(R0), R15
+	FMOVS poolRow_divisor(R3), F20; VDUP V20.S[0], V20.S4
 wide:
 	CMP $8, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
-	MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13; CBZ R13, wideLast
+	MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13, R13; CBZ R13, wideLast
 wideTap:
 	FLDPQ 0(R12), (F4, F5); VUZP1 V5.S4, V4.S4, V8.S4
 	WORD $0x4e28d400 // FADD V0.4S, V0.4S, V8.4S
@@ -1024,17 +1026,17 @@ wideLast:
 	FLDPQ 32(R12), (F6, F7); VUZP1 V7.S4, V6.S4, V9.S4
 	WORD $0x4e29d421 // FADD V1.4S, V1.4S, V9.4S
 wideDone:
-	FLDPQ 0(R15), (F4, F5); ADD $32, R15
+	FLDPQ 0(R15), (F4, F5)
 	WORD $0x6e24de84 // FMUL V4.4S, V20.4S, V4.4S
 	WORD $0x6e24fc00 // FDIV V0.4S, V0.4S, V4.4S
 	WORD $0x6e25de85 // FMUL V5.4S, V20.4S, V5.4S
 	WORD $0x6e25fc21 // FDIV V1.4S, V1.4S, V5.4S
-	ADD $64, R9; FSTPQ.P (F0, F1), 32(R1); SUB $8, R11; B wide
+	ADD $32, R15; FSTPQ.P (F0, F1), 32(R1); ADD $64, R9; SUB $8, R11; B wide
 narrow:
 	CBZ R11, next; CMP $4, R11; BGE whole; MOVD separablePool_cols(R0), R14; CMP $4, R14; BLT whole
-	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<2, R15; ADD R14<<3, R9; MOVD $4, R11
+	SUB $4, R11, R14; ADD R14<<2, R1; ADD R14<<3, R9; ADD R14<<2, R15; MOVD $4, R11
 whole:
-	VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13
+	VORR V16.B16, V16.B16, V0.B16; MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13, R13
 	CBZ R13, narrowLast
 narrowTap:
 	FLDPQ 0(R12), (F4, F5); VUZP1 V5.S4, V4.S4, V8.S4
@@ -1047,11 +1049,11 @@ narrowLast:
 	VUZP1 V5.S4, V4.S4, V8.S4
 	WORD $0x4e28d400 // FADD V0.4S, V0.4S, V8.4S
 narrowDone:
-	FMOVQ 0(R15), F4; ADD $16, R15
+	FMOVQ 0(R15), F4
 	WORD $0x6e24de84 // FMUL V4.4S, V20.4S, V4.4S
 	WORD $0x6e24fc00 // FDIV V0.4S, V0.4S, V4.4S
-	CMP $4, R11; BLT few; ADD $32, R9; FMOVQ.P F0, 16(R1); SUB $4, R11; B narrow
-few:
+	ADD $16, R15; CMP $4, R11; BLT short; FMOVQ.P F0, 16(R1); ADD $32, R9; SUB $4, R11; B narrow
+short:
 	TBZ $1, R11, storedone; FMOVD F0, (R1); TBZ $0, R11, stored; VMOV V0.S[2], R12; MOVW R12, 8(R1)
 	B stored
 storedone:
@@ -1059,7 +1061,7 @@ storedone:
 stored:
 	ADD R11<<2, R1
 next:
-	MOVD separablePool_pitch(R0), R9; ADD R9, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
+	MOVD separablePool_pitch(R0), R14; ADD R14, R6; ADD $poolRow__size, R3; SUB $1, R4; CBNZ R4, row
 	SUB $1, R5; CBNZ R5, plane
 	RET
 

@@ -39,11 +39,8 @@ func kernels(s *asm.File) {
 		padRowsNarrow(s, stride)
 		poolBand(s, true, stride)
 		poolBand(s, false, stride)
-		poolAlong(s, true, stride)
-		poolAlong(s, false, stride)
 	}
-	poolDown(s, true)
-	poolDown(s, false)
+	separables(s, asm.AVX2)
 	smallPlanes(s)
 	halvedPlanes(s)
 	smallPlanesNarrow(s)

@@ -20,11 +20,7 @@ func neonKernels(s *asm.File) {
 	n.winogradFactors()
 	n.winogradIn()
 	n.winogradOut()
-	for _, largest := range []bool{true, false} {
-		n.poolDown(largest)
-		n.poolAlong(largest, 1)
-		n.poolAlong(largest, 2)
-	}
+	separables(s, asm.VectorNEON)
 	n.smallPlanes()
 	n.halvedPlanes()
 	depthwises(s, asm.VectorNEON)
