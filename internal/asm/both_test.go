@@ -18,9 +18,9 @@ var (
 		"halvedPlanes": "amd64 takes a vector of columns under masks down a plane, arm64 strips " +
 			"of up to four, the last over the one before",
 		"smallPlanes": "as halvedPlanes",
-		"winogradIn":  "arm64 has registers for both steps of a tile, amd64 stores the first",
-		"winogradOut": "the same",
-		"bytes":       "amd64 keeps up to twelve columns of sums, arm64 a lane for each",
+		"winogradIn":  "arm64 computes columns again for each two rows, amd64 stores them",
+		"winogradOut": "arm64 interleaves columns as it stores them, amd64 in registers",
+		"bytes":       "amd64 multiplies by words of up to twelve rows, arm64 by lanes of three",
 		"widen":       "amd64 goes over many blocks by itself, arm64 takes one",
 	}
 	// missing are those that one architecture lacks.

@@ -24,7 +24,7 @@ var (
 	poolFree   = asm.Reg{ARM64: "R14"}
 	poolLeft   = asm.Reg{AMD64: "DX", ARM64: "R11"} // columns left
 	poolSees   = asm.Reg{AMD64: "R9", ARM64: "R12"} // what a window sees, and how much is left of it
-	poolWidth   = asm.Reg{AMD64: "CX", ARM64: "R13"}
+	poolWidth  = asm.Reg{AMD64: "CX", ARM64: "R13"}
 
 	// of the reduction of rows
 	downPlane = asm.Reg{AMD64: "R8", ARM64: "R6"} // of the input
