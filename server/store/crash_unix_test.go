@@ -48,7 +48,10 @@ func writeForever(dir string) error {
 	if err != nil {
 		return err
 	}
-	n, err := checkPairs(s)
+	var n int
+	err = s.Read(context.Background(), func(tx *sql.Tx) error {
+		return tx.QueryRow("SELECT coalesce(max(n), 0) FROM pairs_a").Scan(&n)
+	})
 	for err == nil {
 		n++
 		var p *Part
@@ -70,21 +73,26 @@ func writeForever(dir string) error {
 	return err
 }
 
-// checkPairs returns how many pairs there are; that one is missing or torn, or that its blob is, is
-// an error, and so is a blob that no pair names.
-func checkPairs(s *Store) (n int, err error) {
+// checkAll is checkPairs of all pairs; a blob that none of them names is an error, too.
+func checkAll(s *Store) (n int, err error) {
 	blobs, digests := 0, map[Digest]bool{}
 	if err := s.Blobs().Each(func(Digest, int64) error { blobs++; return nil }); err != nil {
 		return 0, err
 	}
-	defer func() {
-		if err == nil && len(digests) != blobs {
-			err = fmt.Errorf("%d blobs for %d digests", blobs, len(digests))
-		}
-	}()
+	n, err = checkPairs(s, 0, digests)
+	if err == nil && len(digests) != blobs {
+		err = fmt.Errorf("%d blobs for %d digests", blobs, len(digests))
+	}
+	return n, err
+}
+
+// checkPairs returns how many pairs there are, of which so many were checked before, and adds the
+// digests of the others; that one of those is missing or torn, or that its blob is, is an error.
+func checkPairs(s *Store, before int, digests map[Digest]bool) (n int, err error) {
+	n = before
 	err = s.Read(context.Background(), func(tx *sql.Tx) error {
-		rows, err := tx.Query("SELECT a.n, b.n, a.digest FROM pairs_a a FULL JOIN pairs_b b " +
-			"USING (n) ORDER BY 1")
+		rows, err := tx.Query("SELECT a.n, b.n, a.digest FROM (SELECT * FROM pairs_a WHERE n > ?)"+
+			" a FULL JOIN (SELECT n FROM pairs_b WHERE n > ?) b USING (n) ORDER BY 1", n, n)
 		if err != nil {
 			return err
 		}
@@ -112,6 +120,10 @@ func checkPairs(s *Store) (n int, err error) {
 	return n, err
 }
 
+// checkEach is after how many kills all is checked, and a folder is begun anew. After the others it
+// is what was written since, so that the test takes as long for each kill.
+const checkEach = 25
+
 // TestCrash kills a process that writes, at any point of it: all that it said to be written is
 // there, and nothing that is there is torn. With WEIR_LONG=N, N are
 // killed; 1 stands for 10,000.
@@ -122,11 +134,8 @@ func TestCrash(t *testing.T) {
 	} else if err == nil {
 		times = 10_000
 	}
-	dir, before, lost := t.TempDir(), 0, 0
+	dir, before, lost, all := t.TempDir(), 0, 0, 0
 	for i := range times {
-		if i%25 == 24 {
-			dir, before = t.TempDir(), 0 // each start checks all
-		}
 		said, err := kill(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -135,8 +144,15 @@ func TestCrash(t *testing.T) {
 		if err != nil {
 			t.Fatalf("kill %d: %v", i, err)
 		}
-		n, err := checkPairs(s)
-		if err = errors.Join(err, check(t.Context(), s.writer), s.Close()); err != nil {
+		var n int
+		whole := i%checkEach == checkEach-1 || i == times-1
+		if whole {
+			n, err = checkAll(s)
+			err = errors.Join(err, check(t.Context(), s.writer))
+		} else {
+			n, err = checkPairs(s, before, map[Digest]bool{})
+		}
+		if err = errors.Join(err, s.Close()); err != nil {
 			t.Fatalf("kill %d: %v", i, err)
 		}
 		if n < max(said, before) || n > max(said, before)+1 {
@@ -146,10 +162,12 @@ func TestCrash(t *testing.T) {
 		if n > said {
 			lost++
 		}
-		before = n
+		if before = n; whole {
+			all += n
+			dir, before = t.TempDir(), 0
+		}
 	}
-	t.Logf("%d pairs at the end; %d of %d kills fell between a commit and the word of it", before,
-		lost, times)
+	t.Logf("%d pairs; %d of %d kills fell between a commit and the word of it", all, lost, times)
 }
 
 // kill starts a process that writes, kills it at some time, and returns the last number that it
