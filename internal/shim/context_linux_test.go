@@ -213,6 +213,8 @@ func TestParts(t *testing.T) {
 		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},
+		{"launches", 63, []string{"launch"}},
+		{"moves", 456, []string{"sizes"}},
 		{"mappings", 27, []string{"ledger", "sizes"}},
 		{"handles", 45, []string{"movable", "sizes"}},
 		{"contexts", 73, []string{"context", "measure", "ledger", "sizes"}},
