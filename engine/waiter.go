@@ -80,10 +80,10 @@ func (a *waiter) wait(x *compute.Exec, n int64) error {
 	return err
 }
 
-// looks are how often who waits looks for a token before it sleeps: for some 200 us, about what
-// waking a thread takes whose processor has gone idle, by order of magnitude. So a wait costs at
-// most about twice what it had to.
-const looks = 4000
+// looks are how often who waits looks for a token before it sleeps: for some tens of microseconds,
+// about what waking a thread takes, by order of magnitude. So a wait costs at most twice what it
+// had to.
+const looks = 1000
 
 // told waits for a token. It keeps the device for a moment, and then leaves it to others.
 func (a *waiter) told(x *compute.Exec) (told bool, err error) {
