@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // TestEqualInt32: every level says what the definition says, of any number of elements, and writes
@@ -27,6 +28,12 @@ func TestEqualInt32(t *testing.T) {
 			}
 			if slices.Contains(got[n:], false) {
 				t.Fatalf("%d elements: wrote beyond them", n)
+			}
+			// comparisons of some architectures look at the lowest bit alone
+			for _, b := range unsafe.Slice((*byte)(unsafe.Pointer(&got[0])), len(got)) {
+				if b > 1 {
+					t.Fatalf("%d elements: %#x is no bool", n, b)
+				}
 			}
 		}
 		x := slices.Repeat([]int32{7}, 2*chunk+5)
