@@ -54,8 +54,8 @@ func main() {
 
 func try(v level) {
 	for n := range 100 {
-		dst, x, y, z := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, 2*n)
-		want := make([]float32, n)
+		dst, x, y := make([]float32, n), make([]float32, n), make([]float32, n)
+		z, want := make([]float32, 2*n), make([]float32, n)
 		for i := range n {
 			dst[i], x[i], y[i], z[2*i], z[2*i+1] = float32(i), float32(i%7-3), float32(i%5),
 				float32(i%11), 1000

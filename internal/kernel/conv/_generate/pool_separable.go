@@ -23,7 +23,7 @@ var (
 	poolPlanes = asm.Reg{AMD64: "AX", ARM64: "R5"}
 	poolFree   = asm.Reg{ARM64: "R14"}
 	poolLeft   = asm.Reg{AMD64: "DX", ARM64: "R11"} // columns left
-	poolSees   = asm.Reg{AMD64: "R9", ARM64: "R12"} // what a window sees, and how much is left of it
+	poolSees   = asm.Reg{AMD64: "R9", ARM64: "R12"} // what a window sees, and what is left of it
 	poolWidth  = asm.Reg{AMD64: "CX", ARM64: "R13"}
 
 	// of the reduction of rows
