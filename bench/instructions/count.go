@@ -28,11 +28,11 @@ type program struct {
 
 // count runs a model on every program.
 func count(e *emulator, programs []program, name string, o options) (*line, error) {
-	args, err := write(e.folder, name, o.runs)
+	args, err := write(e.folder, name, o)
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Model: name, Runs: map[string][]uint64{}}
+	l := &line{Model: name, Layers: o.layers, Runs: map[string][]uint64{}}
 	outputs := map[string][]float32{}
 	for _, p := range programs {
 		c, err := e.run(p.env, p.path, args...)
@@ -69,8 +69,8 @@ func count(e *emulator, programs []program, name string, o options) (*line, erro
 }
 
 // write writes a model and its inputs, and returns the arguments that programs take.
-func write(folder, name string, runs int) ([]string, error) {
-	g, err := zoo.New(name, zoo.Options{Seed: 1})
+func write(folder, name string, o options) ([]string, error) {
+	g, err := zoo.New(name, zoo.Options{Seed: 1, Layers: o.layers})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func write(folder, name string, runs int) ([]string, error) {
 	if err := onnx.WriteFile(file, g, onnx.WriteOptions{}); err != nil {
 		return nil, err
 	}
-	args := []string{file, strconv.Itoa(runs), floatOutput(g), filepath.Join(folder, "output")}
+	args := []string{file, strconv.Itoa(o.runs), floatOutput(g), filepath.Join(folder, "output")}
 	i := slices.IndexFunc(zoo.All(), func(a zoo.Arch) bool { return a.Name == name })
 	for n, in := range zoo.All()[i].Inputs {
 		values := filepath.Join(folder, fmt.Sprint("input", n))

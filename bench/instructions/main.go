@@ -5,13 +5,15 @@
 //	go run ./bench/instructions                    # minutes; the library is fetched once
 //	go run ./bench/instructions -model mobilenetv2 -functions 30
 //	go run ./bench/instructions -products
+//	go run ./bench/instructions -model bert-base -layers 2
 //	go run ./bench/instructions -json > bench/results/DATE-instructions-arm64.json
 //
 // These are counts and not times: an instruction may take a fraction of a cycle or hundreds, and
 // where memory is waited for they say nothing. They are exact: a plugin of the emulator adds up the
 // instructions of each block that runs, on all threads. All three run one model file on one input
 // and one thread; an inference is what lies between the marks of the last run and of the end, so
-// that loading, planning and the first run are not in it. The outputs are compared.
+// that loading, planning and the first run are not in it. The outputs are compared. Layers of a
+// transformer are alike: what one takes is the difference of models that differ by one.
 //
 // ONNX Runtime's library is the one of the npm package onnxruntime-node, which is pinned by its
 // hash, unpacked into the user's cache and driven by a C program. It takes qemu-aarch64, compilers
@@ -70,6 +72,7 @@ type report struct {
 // line is what was counted of one model, an inference.
 type line struct {
 	Model     string              `json:"model"`
+	Layers    int                 `json:"layers,omitempty"` // where not all
 	Neon      uint64              `json:"neon"`
 	Plain     uint64              `json:"plain,omitempty"`
 	Peer      uint64              `json:"onnxruntime,omitempty"`
@@ -86,6 +89,7 @@ func main() {
 	flag.StringVar(&o.model, "model", "", "count this model only")
 	flag.IntVar(&o.functions, "functions", 0, "list so many functions with the most instructions")
 	flag.IntVar(&o.runs, "runs", 1, "runs after the first, of which the median counts")
+	flag.IntVar(&o.layers, "layers", 0, "build models of so many layers; 0: all that they have")
 	flag.StringVar(&o.cpu, "cpu", "neoverse-n1", "the processor that is emulated")
 	flag.BoolVar(&o.products, "products", false, "count products of matrices alone, and no model")
 	flag.BoolVar(&o.alone, "alone", false, "leave plain Go and ONNX Runtime out: nothing is judged")
@@ -114,6 +118,7 @@ func fail(err error, code int) {
 type options struct {
 	model, cpu      string
 	functions, runs int
+	layers          int // of a transformer, blocks of a stage of others; 0 for all
 	alone, products bool
 }
 
@@ -121,6 +126,9 @@ type options struct {
 func measure(o options) (*report, error) {
 	if o.runs < 1 || o.runs > 50 {
 		return nil, fmt.Errorf("-runs %d: 1 to 50", o.runs)
+	}
+	if o.layers < 0 {
+		return nil, fmt.Errorf("-layers %d: 0 at least", o.layers)
 	}
 	names := slices.Clone(models)
 	if o.model != "" {
