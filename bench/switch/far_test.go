@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestUnevenBusIsRefused: nothing is said of a bus whose copies end late beside a run, or slow that,
+// TestUnevenBusIsRefused: nothing is said of a bus whose copies end late beside a run, or slow it,
 // whatever they do alone, or weir's copies in a switch do; and of any other it is, though it is not
 // played quite.
 func TestUnevenBusIsRefused(t *testing.T) {
@@ -15,7 +15,8 @@ func TestUnevenBusIsRefused(t *testing.T) {
 		lateSwitched, lateBeset, lateAlone, beset []float64
 		why                                       string
 	}{
-		"even":            {[]float64{0, 0}, []float64{0.02, 0.03}, []float64{0, 0}, []float64{10, 20}, ""},
+		"even": {[]float64{0, 0}, []float64{0.02, 0.03}, []float64{0, 0},
+			[]float64{10, 20}, ""},
 		"almost":          {nil, []float64{0.1, 0.1}, nil, []float64{10.5, 20.5}, ""},
 		"late":            {nil, []float64{0.11, 0.11}, nil, []float64{10, 20}, "0.110 ms late"},
 		"late once":       {nil, []float64{5, 0, 0}, nil, []float64{10, 20, 30}, ""},

@@ -23,9 +23,9 @@ type Options struct {
 	// because the system takes longer to bring its pages again than such a bus does for their
 	// bytes.
 	Bus device.Bus
-	// Late, when set, is called after each copy behind the bus of more than [device.Small], with its
-	// bytes and by how much later it ended than the bus says: what this host is late by. It must be
-	// safe for concurrent use.
+	// Late, when set, is called after each copy behind the bus of more than [device.Small], with
+	// its bytes and by how much later it ended than the bus says: what this host is late by. It
+	// must be safe for concurrent use.
 	Late func(bytes int, late time.Duration)
 }
 
