@@ -90,6 +90,7 @@ type plugin struct {
 	devices, published []dra.Device
 	gone               bool // the agent did not answer when it was last asked
 	missed             int  // times in a row that it has not
+	seen               bool // it has answered
 }
 
 // look asks the agent what there is, and gives it again what it should keep if it is another one.
@@ -106,6 +107,7 @@ func (p *plugin) look(ctx context.Context) {
 		p.Log.Warn("agent", "answers", !gone, "error", err)
 	}
 	p.follow(ctx, err)
+	p.seen = p.seen || err == nil
 	var infos []device.Info
 	if p.GPUs != nil && err == nil {
 		infos = p.GPUs()
@@ -119,9 +121,10 @@ func (p *plugin) look(ctx context.Context) {
 	}
 }
 
-// publish tells the cluster of the devices, if there is anything new.
+// publish tells the cluster of the devices, if there is anything new. Until the agent has answered
+// what a driver before this one told stays: devices that claims were given parts of are there.
 func (p *plugin) publish(ctx context.Context, h *kubeletplugin.Helper) error {
-	if p.published != nil && reflect.DeepEqual(p.devices, p.published) {
+	if !p.seen || p.published != nil && reflect.DeepEqual(p.devices, p.published) {
 		return nil
 	}
 	err := h.PublishResources(ctx, resourceslice.DriverResources{

@@ -269,24 +269,8 @@ func TestKubeletIsToldWhy(t *testing.T) {
 // TestSlicesFollowTheAgent reads what is published, as the agent goes and comes back.
 func TestSlicesFollowTheAgent(t *testing.T) {
 	m := newMachine(t)
-	slicesOf := func() map[string]resourceapi.Device {
-		l, err := m.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := map[string]resourceapi.Device{}
-		for _, s := range l.Items {
-			if s.Spec.Driver != dra.DriverName || s.Spec.Pool.Name != "n1" {
-				t.Fatalf("%+v", s.Spec)
-			}
-			for _, d := range s.Spec.Devices {
-				all[d.Name] = d
-			}
-		}
-		return all
-	}
-	m.eventually("the devices", func() bool { return len(slicesOf()) == 3 })
-	d := slicesOf()["cuda-1"]
+	m.eventually("the devices", func() bool { return len(m.slices()) == 3 })
+	d := m.slices()["cuda-1"]
 	memory, compute := d.Capacity["memory"], d.Capacity["compute"]
 	if memory.Value.String() != "80Gi" || compute.Value.String() != "1" || len(d.Taints) != 0 ||
 		!*d.AllowMultipleAllocations || *d.Attributes["type"].StringValue != "gpu" ||
@@ -295,7 +279,7 @@ func TestSlicesFollowTheAgent(t *testing.T) {
 	}
 	_ = m.agent.Close()
 	m.eventually("taints", func() bool {
-		all := slicesOf()
+		all := m.slices()
 		return len(all) == 3 && len(all["cuda-0"].Taints) == 1 && len(all["cpu-0"].Taints) == 0 &&
 			all["cuda-0"].Taints[0].Key == dra.AgentGone
 	})
@@ -304,8 +288,44 @@ func TestSlicesFollowTheAgent(t *testing.T) {
 		t.Error("is said to be back")
 	}
 	m.startAgent()
-	m.eventually("no taints", func() bool { return len(slicesOf()["cuda-0"].Taints) == 0 })
+	m.eventually("no taints", func() bool { return len(m.slices()["cuda-0"].Taints) == 0 })
 	m.eventually("an event of the node", func() bool { return m.event(AgentBack, "take pods") })
+}
+
+// slices are the devices that the cluster was told of.
+func (m *machine) slices() map[string]resourceapi.Device {
+	m.t.Helper()
+	l, err := m.client.ResourceV1().ResourceSlices().List(m.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	all := map[string]resourceapi.Device{}
+	for _, s := range l.Items {
+		if s.Spec.Driver != dra.DriverName || s.Spec.Pool.Name != "n1" {
+			m.t.Fatalf("%+v", s.Spec)
+		}
+		for _, d := range s.Spec.Devices {
+			all[d.Name] = d
+		}
+	}
+	return all
+}
+
+// TestDriverBeforeTheAgent starts a driver anew while no agent answers: the devices that were told of
+// before stay, as claims have parts of them.
+func TestDriverBeforeTheAgent(t *testing.T) {
+	m := newMachine(t)
+	m.eventually("the devices", func() bool { return len(m.slices()) == 3 })
+	m.kill()
+	_ = m.agent.Close()
+	m.start()
+	m.eventually("an event of the node", func() bool { return m.event(AgentGone, "DaemonSet") })
+	if n := len(m.slices()); n != 3 {
+		t.Errorf("%d devices are left", n)
+	}
+	m.startAgent()
+	m.eventually("an event of the node", func() bool { return m.event(AgentBack, "take pods") })
+	m.eventually("the devices", func() bool { return len(m.slices()) == 3 })
 }
 
 // event reports whether there is one event of the node, of a reason, with these words.

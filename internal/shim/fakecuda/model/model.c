@@ -342,6 +342,8 @@ bool fk_attach(fk_device *d) {
 			atomic_store(&s->tail, 1);
 		s->lane = (fk_lane){.head = atomic_load(&s->tail)};
 		s->server = d->server;
+		s->pids = fk_pids();
+		s->born_ns = fk_now();
 		memcpy(s->group, group, sizeof group);
 		atomic_store(&s->settled_ns, FK_NEVER);
 		struct flock held = byte(i, F_WRLCK);

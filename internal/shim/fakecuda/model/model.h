@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 enum {
-	FK_VERSION = 8,
+	FK_VERSION = 9,
 	FK_DEVICES = 8,      // at most, from $WEIR_FAKE_GPUS
 	FK_PROCS = 512,      // processes on one device
 	FK_RING = 1024,      // operations that one process may have queued, as a driver's channel
@@ -142,10 +142,12 @@ typedef struct {
 
 typedef struct {
 	pthread_mutex_t alive; // robust; held while the slot is in use
-	_Atomic uint32_t pid;  // 0: free
+	_Atomic uint32_t pid;  // in its own namespace; 0: free
 	// when its process was found to have ended, whose memory still counts; 0: it lives
 	_Atomic uint64_t gone_ns;
 	uint32_t server;       // pid of the MPS server whose client it is, 0: none's
+	uint64_t pids;         // inode of its namespace of pids; 0: not known
+	uint64_t born_ns;      // when it took the slot
 	_Atomic uint64_t memory;         // bytes allocated; written by the owner under the lock
 	_Atomic uint64_t context_memory; // bytes for contexts; likewise
 	_Atomic uint64_t tail;           // next sequence number; written by the owner
@@ -269,6 +271,13 @@ void fk_closed(fk_device *d, uint64_t serial);
 uint64_t fk_adopted(const fk_device *d, uint32_t slot);
 
 // fk_lives tells whether a slot is in use by a process that has not ended.
+// fk_pid is the number by which the process that calls knows the one of a slot, which may live in a
+// container, as the driver tells it; 0 where it has none. Called under fk_lock.
+uint32_t fk_pid(fk_device *d, uint32_t slot);
+
+// fk_pids is the inode of this process's namespace of pids; 0: not known.
+uint64_t fk_pids(void);
+
 static inline bool fk_lives(const fk_slot *s) { return s->pid && !s->gone_ns; }
 
 // fk_used is the memory that all processes hold.

@@ -413,7 +413,7 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationS
 		if (!fk_lives(&d->file->slots[i]))
 			continue;
 		if (out && found < *n)
-			out[found] = (nvmlProcessUtilizationSample_t){.pid = pid,
+			out[found] = (nvmlProcessUtilizationSample_t){.pid = fk_pid(d, i),
 				.timeStamp = d->file->clock.now_ns / 1000,
 				.smUtil = (unsigned int)(busy(d, pid) * 100 / WINDOW)};
 		found++;
@@ -437,8 +437,8 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool
 	fk_reap(d);
 	for (uint32_t i = 0; i < d->file->high; i++) {
 		fk_slot *s = &d->file->slots[i];
-		uint32_t pid = atomic_load(&s->pid);
-		if (!fk_lives(s))
+		uint32_t pid;
+		if (!fk_lives(s) || !(pid = fk_pid(d, i)))
 			continue;
 		uint64_t bytes =
 			blind ? 0
