@@ -311,8 +311,8 @@ func (m *machine) slices() map[string]resourceapi.Device {
 	return all
 }
 
-// TestDriverBeforeTheAgent starts a driver anew while no agent answers: the devices that were told of
-// before stay, as claims have parts of them.
+// TestDriverBeforeTheAgent starts a driver anew while no agent answers: the devices that were told
+// of before stay, as claims have parts of them.
 func TestDriverBeforeTheAgent(t *testing.T) {
 	m := newMachine(t)
 	m.eventually("the devices", func() bool { return len(m.slices()) == 3 })
