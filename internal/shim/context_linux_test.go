@@ -214,7 +214,7 @@ func TestParts(t *testing.T) {
 		{"modules", 20, nil},
 		{"begin", 5, nil},
 		{"launches", 63, []string{"launch"}},
-		{"moves", 456, []string{"sizes"}},
+		{"moves", 481, []string{"sizes"}},
 		{"mappings", 27, []string{"ledger", "sizes"}},
 		{"handles", 45, []string{"movable", "sizes"}},
 		{"contexts", 73, []string{"context", "measure", "ledger", "sizes"}},

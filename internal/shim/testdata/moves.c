@@ -193,7 +193,7 @@ uint64_t weir_movable_absent(void)
 
 CUresult weir_piece_map(struct weir_movable *m, uint32_t i)
 {
-	CUresult r = call(MAP);
+	CUresult r = m->pieces[i].here ? CUDA_ERROR_INVALID_VALUE : call(MAP);
 	misplaced += current != m->context;
 	if (!r)
 		*on_device(weir_piece_at(m, i)) = -1; /* not the program's bytes */
@@ -509,9 +509,18 @@ static void fails_on_the_way_back(void)
 	anew();
 	fail_at(UNMAP, 1, CUDA_ERROR_UNKNOWN);
 	expect("with a piece that stays", order(true), WEIR_MOVED_FAILED);
+	expect("bytes", answer.bytes, 0);
 	expect("counts", counted, 50 + MIB);
 	expect("is away", own->away_bytes, 2 * MIB);
 	device[1] = -3; /* as a copy that was begun may leave it */
+	expect("brought back", order(false), WEIR_MOVED_ALL);
+	expect("is whole", whole(), true);
+	order(true);
+	fail_at(MAP, 1, CUDA_ERROR_OUT_OF_MEMORY);
+	fail_at(UNMAP, 0, CUDA_ERROR_UNKNOWN);
+	expect("without room, and with a piece that stays", order(false), WEIR_MOVED_DEVICE);
+	expect("counts", counted, 50 + MIB);
+	expect("is away", own->away_bytes, 2 * MIB);
 	expect("brought back", order(false), WEIR_MOVED_ALL);
 	expect("is whole", whole(), true);
 }
@@ -545,6 +554,11 @@ static void kept(void)
 	fail_at(PUSH, 0, CUDA_ERROR_UNKNOWN); /* of the first context */
 	lend();
 	expect("is kept in a context that is gone", own->host_bytes, 0);
+	weir.page->move_host_bytes = ALL;
+	order(true);
+	order(false);
+	weir.page->move_host_bytes = ALL - 1;
+	expect("with what others want", order(true), WEIR_MOVED_HOST);
 	weir.page->move_host_bytes = 2 * ALL;
 	order(true);
 	weir_mover_adopt(other);
