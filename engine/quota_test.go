@@ -315,3 +315,46 @@ func TestCompositionsAskForMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestRequota: another quota counts the packed weights from then on, which both agree on; while one
+// is asked for what is away nobody is put in its place; and on an error the one before counts on.
+func TestRequota(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	s := b.load(t, p)
+	next := &ledger{cap: 1 << 40}
+	refused := errors.New("refused")
+	err := s.Requota(t.Context(), func(int64) (device.Quota, error) { return next, refused })
+	if !errors.Is(err, refused) {
+		t.Errorf("error %v", err)
+	}
+	if freed := s.Evict(1); freed != 1 || b.quota.sum() != p.PackedBytes-1 || next.sum() != 0 {
+		t.Errorf("after an error %d bytes are the first quota's, %d the other's", b.quota.sum(),
+			next.sum())
+	}
+	s.packed.asking <- struct{}{} // as by a recall
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	none := func(int64) (device.Quota, error) { t.Error("asked within a recall"); return nil, refused }
+	if err := s.Requota(ended, none); !errors.Is(err, context.Canceled) {
+		t.Errorf("within a recall: %v", err)
+	}
+	<-s.packed.asking
+	err = s.Requota(t.Context(), func(granted int64) (device.Quota, error) {
+		if len(s.packed.asking) != 1 {
+			t.Error("a recall could ask while the quota changes")
+		}
+		b.quota.Release(granted)
+		return next, next.Reserve(granted)
+	})
+	if err != nil || next.sum() != p.PackedBytes-1 || b.quota.sum() != 0 {
+		t.Fatalf("%d bytes are the next quota's, %d the first's: %v", next.sum(), b.quota.sum(), err)
+	}
+	if err := s.Recall(t.Context()); err != nil || next.sum() != p.PackedBytes {
+		t.Errorf("%d bytes are the next quota's once all is recalled: %v", next.sum(), err)
+	}
+	s.Close()
+	if next.sum() != 0 || b.quota.sum() != 0 {
+		t.Errorf("a closed session leaves %d and %d bytes", next.sum(), b.quota.sum())
+	}
+}
