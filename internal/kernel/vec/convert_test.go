@@ -195,3 +195,19 @@ func TestFloatToIntegerSaturates(t *testing.T) {
 		}
 	})
 }
+
+// TestBFloat16KeepsNaN: a NaN all of whose set bits are cut stays one.
+func TestBFloat16KeepsNaN(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		x, got := make([]float32, 37), make([]uint16, 37)
+		for i := range x {
+			x[i] = math.Float32frombits(0x7f800001 | uint32(i%2)<<31)
+		}
+		Float32ToBFloat16(got, x)
+		for i, g := range got {
+			if want := 0x7fc0 | uint16(i%2)<<15; g != want {
+				t.Fatalf("NaN %d becomes %#x, want %#x", i, g, want)
+			}
+		}
+	})
+}
