@@ -223,6 +223,7 @@ func TestUnknownDevicesCountForNothing(t *testing.T) {
 	if _, used, err := c.Units(); used != 0 || err != nil {
 		t.Errorf("%d units are used: %v", used, err)
 	}
+	c.mustChoose(t, share(100))
 	r := whole(1)
 	r.CPU = 64000
 	if _, err := c.Choose(r, nil); !errors.Is(err, place.ErrNoRoom) {

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/weirgpu/weir/kube/place"
+	"github.com/weirgpu/weir/kube/sim"
+)
+
+// policy has the pods of openb's default trace come to the scheduler as they come in the
+// simulation, with seed 42, and compares the allocations at the end.
+func (b *bench) policy(ctx context.Context) error {
+	t, err := sim.Open(filepath.Join(b.trace, "openb_pod_list_default.csv"), "")
+	if err != nil {
+		return err
+	}
+	p, _ := place.Named("prices")
+	const seed = 42
+	want, err := sim.Run(ctx, t, sim.Options{Policy: p, Seed: seed})
+	if err != nil {
+		return err
+	}
+	nodes, pods, workload := t.Arrivals(sim.Arrive, seed)
+	machines := make([]machine, len(nodes))
+	for i, n := range nodes {
+		machines[i] = machine{fmt.Sprintf("n-%05d", i), n.Model, n.CPU, n.Memory, len(n.Devices)}
+	}
+	if err := b.nodes(ctx, machines); err != nil {
+		return err
+	}
+	stop, err := b.start(ctx, map[string]any{"workload": typical(workload)})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	got, err := b.replay(ctx, nodes, pods)
+	if err != nil {
+		return err
+	}
+	b.result.Values["simulated_allocation"], b.result.Values["allocation"] = want.Allocation, got
+	points := 100 * (got - want.Allocation)
+	b.result.Values["points"] = points
+	b.must(max(points, -points) <= mostPoints, "policy: %.2f points from the simulation, want %.1f",
+		points, mostPoints)
+	return nil
+}
+
+func typical(w place.Workload) (all []map[string]any) {
+	for i := range w {
+		all = append(all, map[string]any{"cpu": w[i].CPU, "count": w[i].Count, "units": w[i].Units,
+			"models": w[i].Models, "weight": w[i].Weight})
+	}
+	return all
+}
+
+// ahead is how many pods may wait for the scheduler at a time, so that they come to it in their
+// order but for some.
+const ahead = 8
+
+// replay makes pods one after the other, deletes those that have no place, and returns which part
+// of all devices is given away at the end.
+func (b *bench) replay(ctx context.Context, nodes []place.Node, pods []place.Request) (float64,
+	error) {
+	seen, err := b.watch(ctx)
+	if err != nil {
+		return 0, err
+	}
+	units, given := 0.0, 0.0
+	for i := range nodes {
+		units += float64(len(nodes[i].Devices)) * place.Whole
+	}
+	settled := func(name string) bool {
+		p := seen.pods[name]
+		return p != nil && (p.Spec.NodeName != "" || unschedulable(p))
+	}
+	for i := range pods {
+		if err := b.arrive(ctx, i, &pods[i]); err != nil {
+			return 0, err
+		}
+		if i >= ahead {
+			name := podName(i - ahead)
+			err := seen.until(ctx, name+" settled", time.Minute, func() bool {
+				return settled(name)
+			})
+			if err != nil {
+				return 0, err
+			}
+		}
+		if i%500 == 499 {
+			b.say("%d of %d pods", i+1, len(pods))
+		}
+	}
+	for i := range pods {
+		name := podName(i)
+		err := seen.until(ctx, name+" settled", time.Minute, func() bool { return settled(name) })
+		if err != nil {
+			return 0, err
+		}
+		if seen.pods[name].Spec.NodeName != "" {
+			given += float64(pods[i].TotalUnits())
+		}
+	}
+	return given / units, nil
+}
+
+func podName(i int) string { return fmt.Sprintf("p-%06d", i) }
+
+func unschedulable(p *v1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonUnschedulable {
+			return true
+		}
+	}
+	return false
+}
+
+// arrive makes a pod.
+func (b *bench) arrive(ctx context.Context, i int, r *place.Request) error {
+	s := &shape{cpu: r.CPU, memory: r.Memory, devices: r.Count, units: r.Units, bytes: 1 << 20,
+		models: r.Models}
+	if r.Units == place.Whole {
+		s.bytes = 80 << 30
+	}
+	template := ""
+	if r.Count > 0 {
+		var err error
+		if template, err = b.template(ctx, s); err != nil {
+			return err
+		}
+	}
+	err := b.pod(ctx, podName(i), "weir-scheduler", template, s, nil)
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("%w: the cluster is to have no pods", err)
+	}
+	return err
+}
