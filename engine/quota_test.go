@@ -335,7 +335,10 @@ func TestRequota(t *testing.T) {
 	s.packed.asking <- struct{}{} // as by a recall
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	none := func(int64) (device.Quota, error) { t.Error("asked within a recall"); return nil, refused }
+	none := func(int64) (device.Quota, error) {
+		t.Error("asked within a recall")
+		return nil, refused
+	}
 	if err := s.Requota(ended, none); !errors.Is(err, context.Canceled) {
 		t.Errorf("within a recall: %v", err)
 	}
@@ -348,7 +351,8 @@ func TestRequota(t *testing.T) {
 		return next, next.Reserve(granted)
 	})
 	if err != nil || next.sum() != p.PackedBytes-1 || b.quota.sum() != 0 {
-		t.Fatalf("%d bytes are the next quota's, %d the first's: %v", next.sum(), b.quota.sum(), err)
+		t.Fatalf("%d bytes are the next quota's, %d the first's: %v", next.sum(), b.quota.sum(),
+			err)
 	}
 	if err := s.Recall(t.Context()); err != nil || next.sum() != p.PackedBytes {
 		t.Errorf("%d bytes are the next quota's once all is recalled: %v", next.sum(), err)
