@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,8 +141,8 @@ type shape struct {
 
 // template is the name of the claim template of a shape, which is made if it is not there.
 func (b *bench) template(ctx context.Context, s *shape) (string, error) {
-	name := fmt.Sprintf("t-%d-%d-%d-%s", s.devices, s.units, s.bytes>>20, s.class)
-	name += fmt.Sprintf("%x", s.models)
+	name := fmt.Sprintf("t-%d-%d-%d-%s-%x.t", s.devices, s.units, s.bytes>>20, s.class, s.models)
+	name = strings.ReplaceAll(strings.ReplaceAll(name, "--", "-0-"), "-.", "-0.")
 	t := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for i := range s.devices {
 		r := &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.weir.dev",
