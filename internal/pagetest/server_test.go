@@ -19,6 +19,7 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/web"
 )
 
@@ -73,7 +74,9 @@ func paged(s *server.Server, p *web.Page, more ...map[string]http.Handler) *site
 			s.Handle(pattern, h)
 		}
 	}
-	h := httptest.NewServer(s)
+	h := httptest.NewUnstartedServer(s)
+	h.Config.ConnContext = auth.Connected
+	h.Start()
 	return &site{s, h.URL, func() {
 		p.Close()
 		h.Close()

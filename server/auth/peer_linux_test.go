@@ -38,8 +38,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(on.Addr())
-		c, err := on.Accept()
-		fmt.Println(NewPeer(c).name(), err)
+		for range 2 {
+			c, err := on.Accept()
+			fmt.Println(NewPeer(c).name(), err)
+			own, _ := net.Dial("tcp", on.Addr().String())
+			defer own.Close()
+		}
 	default:
 		os.Exit(m.Run())
 	}
@@ -106,8 +110,8 @@ func TestPeerIsAnotherUser(t *testing.T) {
 	}
 }
 
-// TestRootIsNoStranger: root may do on the server of another user what that user may.
-func TestRootIsNoStranger(t *testing.T) {
+// TestOwnersAreNoStrangers: root may do on the server of another user what that user may.
+func TestOwnersAreNoStrangers(t *testing.T) {
 	says := other(t, "listen 127.0.0.1:0")
 	at, err := says.ReadString('\n')
 	if err != nil {
@@ -118,8 +122,10 @@ func TestRootIsNoStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if got, err := says.ReadString('\n'); got != " <nil>\n" || err != nil {
-		t.Errorf("it says %q, %v", got, err)
+	for _, who := range []string{"root", "its own user"} {
+		if got, err := says.ReadString('\n'); got != " <nil>\n" || err != nil {
+			t.Errorf("of %s it says %q, %v", who, got, err)
+		}
 	}
 }
 

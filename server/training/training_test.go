@@ -22,6 +22,7 @@ import (
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/training"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/checkpoint"
@@ -167,7 +168,9 @@ func (p *place) ask(t *testing.T, method, path, body string, to any) (code int) 
 // until reads the events of a training until one that is as wanted.
 func (p *place) until(t *testing.T, name string, wanted func(training.State) bool) training.State {
 	t.Helper()
-	on := httptest.NewServer(p.Server)
+	on := httptest.NewUnstartedServer(p.Server)
+	on.Config.ConnContext = auth.Connected
+	on.Start()
 	defer on.Close()
 	a, err := on.Client().Get(on.URL + "/v1/train/" + name + "/events")
 	if err != nil {
