@@ -137,6 +137,8 @@ var Table = []Row{
 	{"kube/live", 2, Both, "clusters as they are now"},
 	{"kube/sim", 2, Both, "clusters in virtual time"},
 	{"kube/dra", 10, Both, "devices and claims of a node"},
+	{"kube/e2e", 11, Both, ""},
+	{"kube/e2e/cluster", 0, Both, ""},
 	{"bench/cluster", 10, Both, ""},
 	{"bench/precision", 10, Both, ""},
 	{"bench/loops", 10, Both, ""},
