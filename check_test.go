@@ -19,6 +19,7 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 	const without = "all checks passed but ONNX's own cases: set WEIR_ONNX_TESTDATA, or let pip " +
 		"reach its registry"
 	const long = "the binary for arm64 does not run, in the long check"
+	const cluster = "a real Kubernetes finds a fault"
 	for _, e := range []struct {
 		name, python, tool string // what the commands do
 		quick, data        bool
@@ -39,6 +40,7 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 		{long, "exit 3", `case "$*" in *digits*) exit 8; esac`, true, false, 8, ""},
 		{"an emulated test fails", "exit 3", "exit 0", true, false, 9, ""},
 		{"outputs differ", "exit 5", "exit 0", false, true, 5, ""},
+		{cluster, "exit 0", "exit 0", false, true, 1, ""},
 		{"fuzzing fails", "exit 0", `case "$*" in *FuzzPage*) exit 4; esac`, false, true, 4, ""},
 	} {
 		t.Run(e.name, func(t *testing.T) {
@@ -53,6 +55,8 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			command(t, bin, "python3", "#!"+bash+"\n[ \"$1\" != -m ] || exit 0\n"+e.python)
 			command(t, filepath.Join(dir, "weir", "gpu"), "check.sh", "#!"+bash+"\n"+e.tool)
 			command(t, filepath.Join(dir, "weir", "deploy"), "static.sh", "#!"+bash)
+			command(t, filepath.Join(dir, "weir", "kube", "e2e"), "run",
+				"#!"+bash+"\nexit ${CLUSTER:-3}")
 			command(t, filepath.Join(dir, "weir", "internal", "cputest"), "arm64.sh",
 				"#!"+bash+"\n[ \"$1\" != \"$FAIL\" ] || exit 9")
 			for _, name := range []string{"go", "git", "gofmt", "xargs", "gcc", "qemu-aarch64"} {
@@ -65,6 +69,9 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			}
 			if e.name == long {
 				cmd.Env = append(cmd.Env, "WEIR_LONG=1")
+			}
+			if e.name == cluster {
+				cmd.Env = append(cmd.Env, "CLUSTER=1")
 			}
 			if e.code == 9 {
 				cmd.Env = append(cmd.Env, "SHARD=2/20", "FAIL=suite")
