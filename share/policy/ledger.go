@@ -23,6 +23,7 @@ type ledger struct {
 
 	weights, entitled float64       // sums over the jobs with work
 	length            time.Duration // of a slice, with so many jobs with work
+	tight             int           // jobs with work, most of whose part is a guarantee
 	lone              bool          // no two jobs of the device have work
 	claims            []share.Claim
 	out               []float64
@@ -44,7 +45,9 @@ type account struct {
 	before float64 // the entitlement before this advance
 	due    float64 // what the guarantee leaves or, negative, was overdrawn
 	used   time.Duration
-	spent  float64       // since the previous advance, less what is had back
+	spent  float64       // since the previous advance, less what is had back and owed
+	back   float64       // what else is had back
+	tight  bool          // its guarantee is most of its part
 	active bool          // wants the device, is deferred, or has yet to give back what it kept
 	joined bool          // became active in this advance
 	left   time.Duration // when it ceased to be active
@@ -79,8 +82,11 @@ func (l *ledger) advance(s *share.Snapshot) {
 		}
 		if l.has[j.Share.Class] {
 			a := accountOf(j)
-			a.spent = float64(j.Used-a.used) - l.unused(entry{j, a})
+			a.spent, a.back = float64(j.Used-a.used), l.unused(entry{j, a})
 			a.used = j.Used
+			if l.owes(entry{j, a}) {
+				a.spent, a.back = a.spent-a.back, 0
+			}
 			total += a.spent
 			l.entries = append(l.entries, entry{j, a})
 		}
@@ -99,7 +105,7 @@ func (l *ledger) advance(s *share.Snapshot) {
 // could, and a job with a small part could otherwise keep it idle for long.
 func (l *ledger) charge(j entry, dt, total float64) {
 	a, limit := j.a, j.Share.Cap()
-	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
+	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent+a.back)
 	a.dry = a.tokens < l.enough(j.JobState, few) || a.dry && a.tokens < l.enough(j.JobState, many)
 	if a.kept {
 		a.kept = false
@@ -149,6 +155,16 @@ func (l *ledger) unused(j entry) float64 {
 	return back
 }
 
+// owes reports whether a job is owed what its limit has back: where it is the limit that holds it,
+// and no other job has a guarantee that would pay for that.
+func (l *ledger) owes(j entry) bool {
+	others := l.tight
+	if j.a.tight {
+		others--
+	}
+	return others == 0 && binds(j.Share.Cap(), j.a.part)
+}
+
 // works reports whether a job wants the device, is deferred, or has yet to give back what it kept.
 func works(j *share.JobState) bool { return j.Wants() || j.Revoking || j.Deferred }
 
@@ -183,10 +199,16 @@ func (l *ledger) entitle() {
 		share.Entitle(l.claims, l.out)
 	}
 	k := 0
+	l.tight = 0
 	for _, j := range l.entries {
-		if a := j.a; a.active {
+		a := j.a
+		a.tight = false
+		if a.active {
 			a.before, a.part = a.part, l.out[k]
 			l.entitled += l.out[k]
+			if a.tight = j.Share.Guarantee() > 0.8*a.part; a.tight {
+				l.tight++
+			}
 			k++
 		}
 	}
