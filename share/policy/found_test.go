@@ -70,7 +70,9 @@ func TestGuaranteeBesideLimit(t *testing.T) {
 		{[]share.Share{{Limit: 0.3, Compute: 0.3}, {Compute: 0.7}}, 0.7},
 		{[]share.Share{{Limit: 0.7, Compute: 0.7}, {Compute: 0.3}}, 0.3},
 		{[]share.Share{{Limit: 0.5}, {}, {}}, 1. / 3},
-		{[]share.Share{{Limit: 0.3, Compute: 0.3}, {}}, 0.7 - 0.02*3/4}, // nobody was promised it
+		// Where nobody was promised it, others pay.
+		{[]share.Share{{Limit: 0.3, Compute: 0.3}, {}}, 0.7 - 0.02*3/4},
+		{[]share.Share{{Limit: 0.3, Compute: 0.25}, {Compute: 0.25}}, 0.7 - 0.02*3/4},
 	} {
 		for _, spec := range []string{"fair", "priority"} {
 			got := takeTurns(t, spec, c.shares, 10*time.Second, nothing).share[1]
