@@ -206,9 +206,9 @@ func TestParts(t *testing.T) {
 	}{
 		{"ledger", 110, nil},
 		{"sizes", 11, []string{"sizes"}},
-		{"rest", 85, []string{"ledger", "sizes"}},
-		{"reuse", 85, []string{"alloc", "ledger", "sizes", "take"}},
-		{"pools", 119, []string{"freeing", "sizes", "take"}},
+		{"rest", 91, []string{"ledger", "sizes"}},
+		{"reuse", 86, []string{"alloc", "ledger", "sizes", "take"}},
+		{"pools", 121, []string{"freeing", "sizes", "take"}},
 		{"graphs", 82, []string{"graph", "ledger", "sizes"}},
 		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},

@@ -288,10 +288,12 @@ uint64_t weir_freeing_bytes(void)
 	return weir_get(&bytes) + weir_pools_leaving() + weir_movables_due();
 }
 
-/* worth_it tells whether there are frees to wait for which together would give enough. */
+/* worth_it tells whether there are frees to wait for which together would give enough, or with what
+ * they hide. */
 static bool worth_it(uint64_t lacks)
 {
-	return (weir_get(&count) || weir_movables_due()) && weir_would_fit(lacks, weir_freeing_bytes());
+	return (weir_get(&count) || weir_movables_due()) &&
+		weir_would_fit(lacks, weir_freeing_bytes() + weir_hidden());
 }
 
 /* weir_freeing_wait is for an allocation that has found no room for so many bytes. It looks what

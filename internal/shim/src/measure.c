@@ -37,6 +37,7 @@ static uint64_t granule;     /* as this process goes by, 0: not asked for yet */
 static uint32_t guessed;     /* which was not measured */
 static uint32_t unmeasured;  /* something may have grown that has not been looked at */
 static uint32_t unloaded;    /* something has shrunk that has not been looked at */
+static uint64_t hidden;      /* of it, what frees in stream order may hide; atomic */
 static uint64_t loaded;      /* of what contexts are counted with, what may go before they do */
 static uint32_t tables;      /* of undocumented calls, which may make contexts, were asked for */
 static uint32_t unsure;      /* the last look was at memory that moved, or had no answer in time */
@@ -53,7 +54,7 @@ void weir_measure_reset(void)
 {
 	granule = 0;
 	guessed = unmeasured = unloaded = tables = unsure = 0;
-	look_after = moves = loaded = 0;
+	look_after = moves = loaded = hidden = 0;
 	moving = 0;
 }
 
@@ -295,7 +296,7 @@ static bool shrunk(void)
 		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	uint64_t began = weir_now();
+	uint64_t began = weir_now(), leaving = weir_freeing_bytes();
 	struct weir_look l = weir_look(0);
 	uint64_t most = weir_at_most(&l), counted = weir_contexts(); /* in its turn alone it changes */
 	if (most < counted)
@@ -303,7 +304,10 @@ static bool shrunk(void)
 	less = less < weir_get(&loaded) ? less : weir_get(&loaded);
 	weir_contexts_are(counted - less);
 	weir_sub(&loaded, less);
-	if (l.is == WEIR_REST_LEAST || l.late)
+	uint64_t left = counted - less, rest = most > leaving ? most - leaving : 0;
+	uint64_t hides = left > rest ? left - rest : 0;
+	weir_set(&hidden, hides < weir_get(&loaded) ? hides : weir_get(&loaded));
+	if (l.is == WEIR_REST_LEAST || l.late || weir_get(&hidden))
 		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 	spent(began);
 	weir_turn_end();
@@ -333,6 +337,13 @@ bool weir_shrunk_since(void)
 {
 	return __atomic_load_n(&unloaded, __ATOMIC_RELAXED) &&
 		__atomic_exchange_n(&unloaded, 0, __ATOMIC_RELAXED) && shrunk();
+}
+
+/* weir_hidden is what may be found to be unloaded once the device has come to frees in stream
+ * order: what is freed may be gone already, and look like that. */
+uint64_t weir_hidden(void)
+{
+	return weir_get(&hidden);
 }
 
 static bool sane(uint64_t g)

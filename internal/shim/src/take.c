@@ -1,7 +1,7 @@
 /*
  * Room for memory that is about to be taken. Where the cap has none it is looked what was unloaded,
  * the pools give back what they keep unused, and the device gets half a second to come to frees in
- * stream order, if all of them together would be enough.
+ * stream order, if all of them together would be enough, or with what is unloaded that they hide.
  *
  * So this may wait, and comes before a launch enters the gate (gate.c), never within.
  */
@@ -24,7 +24,7 @@ bool weir_find_room(struct weir_want *w)
 		if (w->claim(w))
 			return true;
 	} while (weir_freeing_wait(&p, w->lacks));
-	return false;
+	return weir_hidden() && weir_shrunk_since() && w->claim(w);
 }
 
 static bool reserve(struct weir_want *w)

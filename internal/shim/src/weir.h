@@ -440,6 +440,7 @@ void weir_unmeasured(void);
 void weir_tables_given(void);
 void weir_look_again(void);
 bool weir_shrunk_since(void);
+uint64_t weir_hidden(void);
 void weir_measure_reset(void);
 bool weir_turn_take(void);
 void weir_turn_end(void);

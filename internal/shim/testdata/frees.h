@@ -79,6 +79,10 @@ static void hopeless(void)
 	expect("under way once the stream has come there", weir_freeing_bytes(), 0);
 	expect("waits for a pointer's bytes", waits_for(&pointer, 6 * PORTION), true);
 	expect("waits for more", waits_for(&pointer, 6 * PORTION + 1), false);
+	hidden = PORTION;
+	expect("waits for more, which they hide", waits_for(&pointer, 7 * PORTION), true);
+	expect("waits for more than that", waits_for(&pointer, 7 * PORTION + 1), false);
+	hidden = 0;
 	expect("waits for what can be moved", waits_for(&moves, 6 * PORTION), true);
 	expect("waits for more", waits_for(&moves, 6 * PORTION + 1), false);
 	due = PORTION;

@@ -74,6 +74,7 @@ int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
 void weir_look_again(void) {}
 bool weir_shrunk_since(void) { return false; }
+uint64_t weir_hidden(void) { return 0; }
 void weir_moves_begin(void) {}
 void weir_moves_end(void) {}
 

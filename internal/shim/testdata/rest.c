@@ -58,8 +58,9 @@ bool weir_nvml_holds(uint64_t *bytes)
 static bool busy;
 bool weir_turn_take(void) { return busy ? false : (busy = true); }
 void weir_turn_end(void) { busy = false; }
-static uint64_t loose;
-uint64_t weir_loose(void) { return loose; }
+static uint64_t loose, leaving;
+uint64_t weir_loose(void) { return loose + leaving; }
+uint64_t weir_freeing_bytes(void) { return leaving; }
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 
@@ -362,6 +363,21 @@ static void loose_memory(void)
 	now += 1000 * MS;
 	weir_shrunk();
 	expect("contexts, where some was", own->mem_context_bytes, 730);
+
+	/* Frees under way hide what was unloaded only until the device has come to them. */
+	begin(100, 700, 850);
+	weir_grown();
+	leaving = 60;
+	held = 780;
+	now += 1000 * MS;
+	weir_shrunk();
+	expect("contexts beside frees", own->mem_context_bytes, 740);
+	expect("what they may hide", weir_hidden(), 40);
+	leaving = 0;
+	expect("less, once the device has come to them", weir_shrunk_since(), true);
+	expect("contexts then", own->mem_context_bytes, 700);
+	expect("nothing is hidden", weir_hidden(), 0);
+	expect("nothing to look for", weir_shrunk_since(), false);
 
 	begin(500, 200, 400);
 	loose = 400;
