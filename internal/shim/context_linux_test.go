@@ -204,7 +204,7 @@ func TestParts(t *testing.T) {
 		checks int
 		parts  []string
 	}{
-		{"ledger", 110, nil},
+		{"ledger", 111, nil},
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 91, []string{"ledger", "sizes"}},
 		{"reuse", 86, []string{"alloc", "ledger", "sizes", "take"}},

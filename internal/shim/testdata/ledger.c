@@ -304,6 +304,8 @@ static void another_slot(void)
 	weir_contexts_are(4);
 	uint64_t rest = weir_reserve_rest();
 	expect("the only one that waits", weir_waits_begin(), true);
+	expect("a second one", weir_waits_begin(), false);
+	weir_waits_end();
 	adopt();
 	expect("counted there", next->mem_used_bytes, 5 + rest);
 	expect("undecided there", next->mem_pending_bytes, rest);
