@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 // of them. A program writes its page itself, and answers orders itself: what it says has left the
 // device, and has not, would be promised to others, whose allocations then fail. So nothing that
 // the management library shows with a job's processes is lent while their memory is away. Where
-// there is no such library, or it lists none of them, they are believed.
+// there is no such library, or it lists none of them, they are believed. Where it otherwise does,
+// and a call of it fails, it is asked again.
 
 // showWait is how long the device may take to show that memory has left it: what a driver has back
 // late, it has back in about that (late.go).
@@ -22,10 +24,11 @@ const showWait = time.Second
 // the time counts as there, and of so much is not waited for the next time.
 func (j *job) shown() {
 	for until := time.Now().Add(j.a.cfg.showWait); ; {
-		says, shows := j.here()
+		says, shows, err := j.here()
 		over := shows - says
 		j.mu.Lock()
-		done := over <= j.moves.beyond || time.Now().After(until)
+		done := over <= j.moves.beyond && (err == nil || !j.dev.lists(err)) ||
+			time.Now().After(until)
 		if done {
 			j.moves.here, j.moves.beyond = shows, over
 		}
@@ -36,12 +39,20 @@ func (j *job) shown() {
 	}
 }
 
+// lists reports whether a device that has failed to say what processes hold is expected to say so
+// soon: it does not hang, and did not fail when it was last measured.
+func (d *device) lists(err error) bool {
+	why := d.unmeasured.Load()
+	return !errors.Is(err, errHangs) && (why == nil || *why == "")
+}
+
 // here is what of the job's memory is on the device: as its processes say, and as the device shows
-// too, where that is more; each no more than the job may have.
-func (j *job) here() (says, shows share.Bytes) {
+// too, where that is more; each no more than the job may have. The error is the device's, which then
+// shows nothing.
+func (j *job) here() (says, shows share.Bytes, err error) {
 	var held map[uint32]uint64
 	if j.a.cfg.Holds != nil {
-		held, _ = j.dev.holds.read(j.ctx, min(latest, j.a.cfg.hangs))
+		held, err = j.dev.holds.read(j.ctx, min(latest, j.a.cfg.hangs))
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -57,7 +68,7 @@ func (j *job) here() (says, shows share.Bytes) {
 		shows += share.Bytes(own)
 	}
 	most := share.Bytes(j.terms.MemCap)
-	return min(says, most), min(shows, most)
+	return min(says, most), min(shows, most), err
 }
 
 // gone refuses to have the job's memory taken to be away, where the device shows more of it than

@@ -222,7 +222,7 @@ func TestHere(t *testing.T) {
 	m.s.MemUsedBytes.Store(100)
 	look := func(what string, want share.Bytes) {
 		t.Helper()
-		if says, shows := j.here(); says != 100 || shows != want {
+		if says, shows, err := j.here(); err != nil || says != 100 || shows != want {
 			t.Errorf("%s: says %d and shows %d, want 100 and %d", what, says, shows, want)
 		}
 	}
@@ -231,4 +231,37 @@ func TestHere(t *testing.T) {
 	look("nobody knows its number", 100)
 	m.who.PID, m.late = 7, true
 	look("it has ended", 100)
+}
+
+// TestFailedLooksAreNotBelieved: where the device fails once to say what processes hold, a program
+// is not taken at its word; where it has failed before, or hangs, nobody waits for it.
+func TestFailedLooksAreNotBelieved(t *testing.T) {
+	for name, c := range map[string]struct {
+		err        error
+		unmeasured string
+		want       share.Bytes
+	}{
+		"fails once":   {errors.New("once"), "", 300},
+		"never lists":  {errors.New("no such call"), "no such call", 100},
+		"does not end": {errHangs, "", 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, m := counting(7)
+			j.a, j.ctx, j.dev = &Agent{}, t.Context(), &device{}
+			j.a.cfg.hangs, j.a.cfg.showWait = time.Minute, 50*time.Millisecond
+			j.a.cfg.Holds = func(uint32) (map[uint32]uint64, error) { return nil, nil }
+			j.dev.unmeasured.Store(&c.unmeasured)
+			asked := 0
+			j.dev.holds.ask = func() (map[uint32]uint64, error) {
+				if asked++; asked == 1 {
+					return nil, c.err
+				}
+				return map[uint32]uint64{7: 300}, nil
+			}
+			m.s.MemUsedBytes.Store(100)
+			if j.shown(); j.moves.here != c.want || j.moves.beyond != c.want-100 {
+				t.Errorf("%d bytes count as there, want %d", j.moves.here, c.want)
+			}
+		})
+	}
 }
