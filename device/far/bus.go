@@ -35,19 +35,18 @@ func (b *bus) take(now time.Time, bytes int) (end time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	takes := b.of.Transfer(int64(bytes))
-	if bytes <= device.Small {
-		b.free = b.free.Add(takes)
-		return now.Add(takes)
-	}
 	came := now
 	if now.Sub(b.back) < following {
 		came = now.Add(-b.late)
 	}
-	b.late = 0 // once
 	if b.free.Before(came) {
 		b.free = came
 	}
 	b.free = b.free.Add(takes)
+	if bytes <= device.Small {
+		return now.Add(takes)
+	}
+	b.late = 0 // once
 	return b.free
 }
 
