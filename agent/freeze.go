@@ -450,10 +450,11 @@ func (j *job) unmoved(asked map[*member]bool) (*member, error) {
 
 // moveAway has the job's memory moved to the host, as far as the device shows that it was.
 func (j *job) moveAway() error {
+	found := j.found()
 	if err := j.move(true); err != nil {
 		return err
 	}
-	j.shown()
+	j.shown(found)
 	return j.gone()
 }
 

@@ -21,13 +21,14 @@ const showWait = time.Second
 
 // shown waits until the device shows no more of the job's memory than its processes say is there
 // still, which they have just taken to the host by an order. What it shows beyond that for all of
-// the time counts as there, and of so much is not waited for the next time.
-func (j *job) shown() {
+// the time counts as there, and of so much is not waited for the next time, nor of what was found
+// of them before the order.
+func (j *job) shown(found share.Bytes) {
 	for until := time.Now().Add(j.a.cfg.showWait); ; {
 		says, shows, err := j.here()
 		over := shows - says
 		j.mu.Lock()
-		done := over <= j.moves.beyond && (err == nil || !j.dev.lists(err)) ||
+		done := over <= max(j.moves.beyond, found) && (err == nil || !j.dev.lists(err)) ||
 			time.Now().After(until)
 		if done {
 			j.moves.here, j.moves.beyond = shows, over
@@ -39,6 +40,19 @@ func (j *job) shown() {
 	}
 }
 
+// found is what the device was found to hold of the job beside what its processes count: their
+// code, say, which stays.
+func (j *job) found() (sum share.Bytes) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !j.unmapped {
+			sum += share.Bytes(min(m.s.FoundBytes.Load(), j.terms.MemCap))
+		}
+	}
+	return min(sum, share.Bytes(j.terms.MemCap))
+}
+
 // lists reports whether a device that has failed to say what processes hold is expected to say so
 // soon: it does not hang, and did not fail when it was last measured.
 func (d *device) lists(err error) bool {
@@ -46,7 +60,8 @@ func (d *device) lists(err error) bool {
 	return !errors.Is(err, errHangs) && (why == nil || *why == "")
 }
 
-// here is what of the job's memory is on the device: as its processes say, and as the device shows
+// here is what of the job's memory is on the device: as its processes count it, without what was
+// found of them meanwhile (measure.go), which the device alone shows, and as the device shows
 // too, where that is more; each no more than the job may have. The error is the device's, which then
 // shows nothing.
 func (j *job) here() (says, shows share.Bytes, err error) {
@@ -61,7 +76,7 @@ func (j *job) here() (says, shows share.Bytes, err error) {
 			continue
 		}
 		own := j.owes(m)
-		says += share.Bytes(own)
+		says += share.Bytes(min(m.counts(), j.terms.MemCap))
 		if m.who.PID != 0 && !m.ended() {
 			own = max(own, min(held[m.who.PID], j.terms.MemCap))
 		}

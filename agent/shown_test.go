@@ -125,12 +125,20 @@ func TestFalseMovesAreLentToNobody(t *testing.T) {
 // TestFalseTurnsGiveNoWay has a program that gives its memory up for another's turn, and has not:
 // the other is not let in as long as the device shows it, and then is.
 func TestFalseTurnsGiveNoWay(t *testing.T) {
+	for name, every := range map[string]time.Duration{"not measured": time.Hour,
+		"measured meanwhile": 5 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) { falseTurnGivesNoWay(t, every) })
+	}
+}
+
+func falseTurnGivesNoWay(t *testing.T, every time.Duration) {
 	const most = 72 * share.GiB // of 80
 	s, dir := newPeople(), socketDir(t)
 	cfg := testConfig(dir, s)
 	cfg.HostMemory = 200 * share.GiB
 	cfg.DrainTimeout = 100 * time.Millisecond
 	pid, held := shows(&cfg, uint64(most))
+	cfg.measureEvery = every
 	a := startAgent(t, cfg)
 	liar := oversubscribed(t, s, dir, "liar", most)
 	pid.Store(liar.self.pid)
@@ -259,7 +267,7 @@ func TestFailedLooksAreNotBelieved(t *testing.T) {
 				return map[uint32]uint64{7: 300}, nil
 			}
 			m.s.MemUsedBytes.Store(100)
-			if j.shown(); j.moves.here != c.want || j.moves.beyond != c.want-100 {
+			if j.shown(0); j.moves.here != c.want || j.moves.beyond != c.want-100 {
 				t.Errorf("%d bytes count as there, want %d", j.moves.here, c.want)
 			}
 		})
