@@ -61,8 +61,8 @@ func (d *device) lists(err error) bool {
 }
 
 // here is what of the job's memory is on the device: as its processes count it, without what was
-// found of them meanwhile (measure.go), which the device alone shows, and as the device shows
-// too, where that is more; each no more than the job may have. The error is the device's, which then
+// found of them meanwhile (measure.go), which the device alone shows, and as the device shows too,
+// where that is more; each no more than the job may have. The error is the device's, which then
 // shows nothing.
 func (j *job) here() (says, shows share.Bytes, err error) {
 	var held map[uint32]uint64
