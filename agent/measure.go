@@ -65,6 +65,9 @@ func (a *Agent) measure(d *device) {
 	}
 	for _, j := range jobs {
 		j.measured(held)
+		if err == nil {
+			j.shownLess()
+		}
 	}
 	a.noteUnlisted(d)
 }

@@ -101,3 +101,26 @@ func (j *job) gone() error {
 	}
 	return nil
 }
+
+// shownLess keeps less for a job whose memory is away, as soon as the device shows less of it: one
+// that was slow for once would have others be without for the job's life.
+func (j *job) shownLess() {
+	if !j.turning.turns || !j.turning.carry.TryLock() { // it is moved, and looked at then
+		return
+	}
+	defer j.turning.carry.Unlock()
+	j.mu.Lock()
+	was, out := j.moves, j.turning.out
+	j.mu.Unlock()
+	if !out || j.turning.has != 0 || was.beyond <= 0 {
+		return
+	}
+	says, shows, err := j.here()
+	if err != nil || shows >= was.here {
+		return
+	}
+	j.mu.Lock()
+	j.moves.here, j.moves.beyond = shows, shows-says
+	j.mu.Unlock()
+	j.keep(true)
+}

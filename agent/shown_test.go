@@ -273,3 +273,40 @@ func TestFailedLooksAreNotBelieved(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptWhileShown: what the device alone showed of memory that is away is kept no longer than it
+// shows it: one that was slow once would leave less for others for the job's life.
+func TestKeptWhileShown(t *testing.T) {
+	const most = 72 * share.GiB // of 80
+	s, dir := newPeople(), socketDir(t)
+	cfg := testConfig(dir, s)
+	cfg.HostMemory = 200 * share.GiB
+	pid, held := shows(&cfg, 6<<30)
+	cfg.measureEvery = 5 * time.Millisecond
+	a := startAgent(t, cfg)
+	slow := oversubscribed(t, s, dir, "slow", most)
+	pid.Store(slow.self.pid)
+	slow.answers(1 << 30)
+	slow.launch(time.Millisecond)
+	other := oversubscribed(t, s, dir, "other", most)
+	other.answers(1 << 30)
+	other.launch(time.Millisecond) // in the other's place
+	kept := func() share.Bytes {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, j := range a.jobs {
+			if j.spec.Name == "slow" {
+				return j.bj.Spec().Share.Keep
+			}
+		}
+		return 0
+	}
+	if got := kept(); got != 6<<30 {
+		t.Errorf("%v are kept of 6 GiB that are shown", got)
+	}
+	held.Store(1 << 30)
+	eventually(t, "what is shown less is not kept", func() bool { return kept() == 1<<30 })
+	held.Store(0)
+	eventually(t, "what is shown no more is not kept", func() bool { return kept() == 0 })
+	slow.launch(time.Millisecond)
+}

@@ -54,8 +54,9 @@ type turning struct {
 	swaps  int64
 	took   time.Duration           // by all swaps
 	noRoom context.CancelCauseFunc // ends a wait for room; nil: there is none
-	// refused is what could not be kept for it when that was last asked for.
-	refused share.Bytes
+	// refused is what could not be kept for it when that was last asked for, and kept what is by
+	// what its processes say, and no less if the device shows less.
+	refused, kept share.Bytes
 }
 
 // turnsFor reports whether memory of a job of these terms comes and goes with its turns. It does
@@ -73,6 +74,7 @@ func (j *job) beginTurns() {
 	if !j.turning.turns {
 		return
 	}
+	j.turning.kept = j.bj.Spec().Share.Keep
 	h := j.page.Header()
 	if err := j.bj.Reserve(core.Persistent, most); err == nil {
 		j.turning.has = most
@@ -191,16 +193,21 @@ func (j *job) keep(away bool) {
 	stays := share.Bytes(0)
 	for _, m := range j.members {
 		if m != nil && away {
-			stays += share.Bytes(min(m.s.MemoryHeld(), j.terms.MemCap))
+			stays += share.Bytes(min(m.counts(), j.terms.MemCap))
 		} else if m != nil {
 			stays += share.Bytes(min(m.s.MemContextBytes.Load(), j.terms.MemCap))
 		}
 	}
+	s := j.bj.Spec().Share
+	j.turning.kept = max(j.turning.kept, stays)
+	stays = j.turning.kept
 	if away {
 		stays = max(stays, j.moves.here)
+	} else {
+		stays = max(stays, s.Keep)
 	}
-	s := j.bj.Spec().Share
-	if stays = min(stays, s.Memory); stays <= s.Keep || stays == j.turning.refused {
+	if stays = min(stays, s.Memory); stays == s.Keep ||
+		stays > s.Keep && stays == j.turning.refused {
 		return
 	}
 	s.Keep = stays
