@@ -67,7 +67,7 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			if e.quick {
 				cmd.Env = append(cmd.Env, "WEIR_CHECK_QUICK=1")
 			}
-			if e.name == long {
+			if e.name == long || e.name == cluster {
 				cmd.Env = append(cmd.Env, "WEIR_LONG=1")
 			}
 			if e.name == cluster {

@@ -26,7 +26,7 @@ var notRun = []struct{ line, why string }{
 	{"go test ./kube/dra ", "a step of the check runs them"},
 	{"WEIR_LONG=1 go test ", "takes minutes"},
 	{"kube/node/check", "takes minutes: the long check runs it"},
-	{"kube/e2e/", "takes minutes: a step of the check runs it"},
+	{"kube/e2e/", "takes minutes: the long check runs it"},
 	{"cd kube/scheduler ", "takes minutes: the long check builds it"},
 	{"weir-scheduler ", "needs a cluster: the check of kube/scheduler starts it"},
 	{"kube/scheduler/check", "takes minutes: the long check runs it"},
