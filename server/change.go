@@ -236,7 +236,11 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 		src.learned = v.learned()
 		before = append(before, src)
 	}
-	s.prepare(ctx, list, len(served) > 0)
+	why := asked
+	if len(served) > 0 {
+		why = swapped
+	}
+	s.prepare(ctx, list, why)
 	err := s.settle(m, list, ends)
 	s.mu.Lock()
 	defer s.mu.Unlock()

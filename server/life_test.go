@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -168,6 +170,45 @@ func TestShares(t *testing.T) {
 	}
 	s.background.Wait()
 	has("m/1~2 latency 0.0", "m/3 latency 0.7")
+}
+
+// TestWarmsUp: a version is run before its first request where the server begins, and where it takes
+// over from another; not where nothing is served, whose first request would wait for that.
+func TestWarmsUp(t *testing.T) {
+	var runs atomic.Int64
+	count := weir.Operator{Domain: "test", Name: "Count", Inputs: 1, Random: true,
+		Eval: func(c *op.Eval) error {
+			runs.Add(1)
+			y, err := c.Output(0, tensor.Float32, c.In[0].Shape)
+			if err == nil {
+				copy(y.Data, c.In[0].Data)
+			}
+			return err
+		}}
+	from := &shelf{}
+	from.put("m", computed("m", 1, count))
+	s := begin(t, Options{Catalogue: from}, computed("other", 1, count))
+	load := func(what string, want int64) {
+		t.Helper()
+		before := runs.Load()
+		if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+			t.Fatal(err)
+		}
+		s.background.Wait()
+		if n := runs.Load() - before; n != want {
+			t.Errorf("%s: %d runs, want %d", what, n, want)
+		}
+	}
+	if n := runs.Load(); n != 1 {
+		t.Errorf("where the server begins: %d runs, want 1", n)
+	}
+	load("of a model that is not served", 0)
+	from.put("m", computed("m", 2, count))
+	load("of the next version", 1)
+	if err := s.UnloadModel(t.Context(), "m", nil); err != nil {
+		t.Fatal(err)
+	}
+	load("of a model that was served once", 0)
 }
 
 // TestLoadAndUnload: a model is loaded, changed, unloaded and loaded again while the server runs;

@@ -64,7 +64,7 @@ func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 		for _, f := range some {
 			f.Mark = s.marked(&f.Source)
 		}
-		s.prepare(ctx, some, false)
+		s.prepare(ctx, some, beginning)
 		for _, m := range models {
 			err := s.settle(m, of(some, m), nil)
 			s.mu.Lock()
@@ -116,9 +116,22 @@ func (m *model) take(ctx context.Context) error {
 	}
 }
 
-// prepare makes versions ready for requests, one after another, with all that is known of how their
-// requests may be put together if it is to be learned now. Those that fail have the reason.
-func (s *Server) prepare(ctx context.Context, list []*fresh, learn bool) {
+// occasion is why versions are loaded, which says what may wait for what is made ready beforehand.
+type occasion int
+
+const (
+	// beginning is before the server takes requests: versions are warmed up.
+	beginning occasion = iota
+	// asked is of a model of which nothing is served: its first request is likely to wait for the
+	// load, and computes the same as a run of ones would before it.
+	asked
+	// swapped is of a model whose requests are answered meanwhile: versions are warmed up, and know
+	// how their requests may be put together.
+	swapped
+)
+
+// prepare makes versions ready for requests, one after another. Those that fail have the reason.
+func (s *Server) prepare(ctx context.Context, list []*fresh, why occasion) {
 	select {
 	case s.loading <- struct{}{}:
 		defer func() { <-s.loading }()
@@ -138,7 +151,7 @@ func (s *Server) prepare(ctx context.Context, list []*fresh, learn bool) {
 	for _, open := range []bool{false, true} {
 		for _, f := range list {
 			if f.err == nil && (len(f.shapes) > 0) == open {
-				f.err = s.ready(ctx, f, learn)
+				f.err = s.ready(ctx, f, why)
 			}
 		}
 	}
@@ -152,7 +165,7 @@ func (s *Server) stand(f *fresh, state, reason string) {
 }
 
 // ready makes one version ready.
-func (s *Server) ready(ctx context.Context, f *fresh, learn bool) error {
+func (s *Server) ready(ctx context.Context, f *fresh, why occasion) error {
 	v, err := s.admit(ctx, f)
 	if err != nil && f.on != nil {
 		err = errors.Join(err, f.on.Close())
@@ -164,10 +177,10 @@ func (s *Server) ready(ctx context.Context, f *fresh, learn bool) error {
 	if err != nil {
 		return err
 	}
-	if err := v.warm(ctx); err != nil {
+	if err := v.warm(ctx, why); err != nil {
 		return errors.Join(err, s.discard(v))
 	}
-	if learn && v.on != nil {
+	if why == swapped && v.on != nil {
 		v.studied = true
 		v.learn(v.life)
 	}

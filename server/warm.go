@@ -12,8 +12,8 @@ import (
 )
 
 // warm computes what a version's first requests would else wait for: what its configuration says,
-// which must succeed, or a run of ones.
-func (v *version) warm(ctx context.Context) error {
+// which must succeed, or else a run of ones, unless one of them waits already.
+func (v *version) warm(ctx context.Context, why occasion) error {
 	if v.on == nil {
 		return nil // its models are warm
 	}
@@ -24,6 +24,9 @@ func (v *version) warm(ctx context.Context) error {
 				return fmt.Errorf("model_warmup %s: %w", w.Name, err)
 			}
 		}
+		return nil
+	}
+	if why == asked {
 		return nil
 	}
 	in := weir.Inputs{}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/client"
 	"github.com/weirgpu/weir/server/oip"
@@ -126,6 +127,7 @@ func (x *coldSite) measure(name string, n int) (*coldModel, error) {
 	if err != nil {
 		return nil, err
 	}
+	time.Sleep(2 * cache.Settled) // of younger files no plan is kept
 	picture := tensor.From(make([]float32, 3*224*224), 1, 3, 224, 224)
 	p, err := client.Prepare(name, "", &oip.Request{Inputs: []oip.Input{{Name: input,
 		Tensor: picture}}})
