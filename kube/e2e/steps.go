@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -52,10 +53,13 @@ func (t *tester) values() map[string]any {
 
 // apply installs weir.
 func (t *tester) apply(ctx context.Context) error {
-	text, err := chart(t.source, t.values())
-	if err == nil {
-		_, err = t.cluster.Kubectl(ctx, text, "apply", "-f", "-")
+	values, err := json.Marshal(t.values()) // which is YAML, too
+	if err != nil {
+		return err
 	}
+	_, err = t.cluster.Helm(ctx, string(values), "install", "weir",
+		filepath.Join(t.source, "kube", "chart"), "--namespace", "weir", "--create-namespace",
+		"--values", "-")
 	return err
 }
 
@@ -319,11 +323,7 @@ func (t *tester) extended(ctx context.Context) error {
 
 // uninstall takes the chart's objects away, and looks at what is left.
 func (t *tester) uninstall(ctx context.Context) error {
-	text, err := chart(t.source, t.values())
-	if err != nil {
-		return err
-	}
-	if _, err := t.cluster.Kubectl(ctx, text, "delete", "--wait=false", "-f", "-"); err != nil {
+	if _, err := t.cluster.Helm(ctx, "", "uninstall", "weir", "--namespace", "weir"); err != nil {
 		return err
 	}
 	if err := t.until(ctx, "no device in the API", func() (bool, error) {

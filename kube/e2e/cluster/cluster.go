@@ -128,6 +128,12 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 	return c.run(ctx, input, "kubectl", append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 }
 
+// Helm runs helm as the administrator, with so much on its standard input, and returns what it
+// prints; the error has what it says.
+func (c *Cluster) Helm(ctx context.Context, input string, args ...string) (string, error) {
+	return c.run(ctx, input, "helm", append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
+}
+
 func (c *Cluster) run(ctx context.Context, input, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.binary(name), args...)
 	said := new(tail)
