@@ -139,7 +139,7 @@ static uint32_t together(const struct weir_function *f, uint64_t quantum)
 	bool known = weir_peek(&weir.firsts) >= MANY &&
 		weir_get(&weir.unknown_ns) <= SHORT * quantum * WEIR_UNIT_NS;
 	uint32_t n = weir_peek(&f->samples) == 0 && known ? SOME : 1;
-	return weir_get(&weir.aside) ? n << weir_doubled(weir_get(&weir.stuck_since), weir_now()) : n;
+	return weir_get(&weir.aside) ? n << weir_doubled(weir_now()) : n;
 }
 
 /* has_room tells whether a launch of f may join what is in flight; *since is when it was first told
@@ -150,9 +150,12 @@ static bool has_room(
 {
 	enum { ALONE_NS = 1000000000 };
 	bool unknown = uncertain(f, quantum);
-	bool alone = unknown && weir_get(&weir.uncertain) >= together(f, quantum) &&
-		(!*since || weir_now() - *since < ALONE_NS);
-	if (!weir_make_room(s, (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS, unknown, alone))
+	bool few = unknown && (!*since || weir_now() - *since < ALONE_NS);
+	uint32_t most = few ? together(f, quantum) : 0;
+	if (few && weir_get(&weir.uncertain) < most && !s->aside && weir_get(&weir.aside) &&
+		weir_get(&weir.strangers) >= most)
+		weir_rest_beside(s);
+	else if (!weir_make_room(s, (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS, unknown, most))
 		return true;
 	if (!*since)
 		*since = weir_now();
@@ -211,6 +214,7 @@ static bool join(struct weir_ticket *t, struct weir_function *f, struct weir_hea
 	if ((first || s->aside) && !s->uncertain && uncertain(f, quantum)) {
 		s->uncertain = true;
 		weir_add(&weir.uncertain, !s->aside);
+		weir_add(&weir.strangers, !s->aside);
 	}
 	return true;
 }

@@ -306,13 +306,16 @@ static void first(uint64_t ns)
 	weir_add(&weir.firsts, 1);
 }
 
-/* learn takes the true time of one launch of the mark's function, which may have gone meanwhile. */
+/* learn takes the true time of one launch of the mark's function, which may have gone meanwhile. A
+ * first one that seems to have waited counts for half, as a long one looks the same that ends just
+ * after a launch was let in: where all that are let in were taken for what others had waited for,
+ * nobody would learn how long they take. */
 static void learn(const struct weir_mark *m, uint64_t ns, bool released)
 {
 	struct weir_function *f = m->function;
 	bool gone = m->age != weir_peek(&f->age), waited = delayed(m, ns, released);
-	if (!waited && (gone ? m->uncertain : weir_peek(&f->samples) == 0))
-		first(ns / m->count);
+	if (gone ? m->uncertain : weir_peek(&f->samples) == 0)
+		first(ns / m->count / (waited ? 2 : 1));
 	if (!gone && waited)
 		weir_function_delayed(f, released);
 	else if (!gone)
@@ -365,6 +368,7 @@ void weir_reap(struct weir_stream *s)
 		s->progress_ns = now;
 		weir_set(&weir.progress_ns, now);
 		weir_set(&weir.stuck_since, now);
+		weir_set(&weir.strangers, 0);
 		s->tail++;
 	}
 	weir_own_end();

@@ -20,8 +20,10 @@
  *    two, and a thousand behind a wait that ends only when the thread has enqueued so many take
  *    less than a second.
  *  - So it is with launches that could take any time on streams of their own, which may all wait
- *    for the one that stalls: of those one at a time is in flight, and twice as many after each
- *    80 ms in which the device comes to no mark of any stream (together, in gate.c).
+ *    for the one that stalls, or are just long: one is let in for each mark that the device comes
+ *    to, of any stream, and twice as many after each 80 ms in which it comes to none, or three
+ *    times as long as first launches take (together, in gate.c). Those that were set aside meanwhile
+ *    count, too.
  *  - The slot says so (stalled), and the agent, when it closes the gate, does not wait for it as
  *    for what ends by itself.
  *
@@ -64,8 +66,10 @@ static void set_aside(struct weir_stream *s, uint64_t now)
 	weir_sub(&weir.uncertain, s->uncertain);
 	weir_add(&weir_slot()->stalls, 1);
 	uint32_t all = weir_add(&weir.aside, 1);
-	if (all == 1)
+	if (all == 1) {
 		weir_set(&weir.stuck_since, now);
+		weir_set(&weir.strangers, 0);
+	}
 	weir_set(&weir_slot()->stalled, all);
 }
 
@@ -110,19 +114,30 @@ bool weir_stalls(struct weir_stream *s, uint64_t now)
 	return s->aside || (m && ago(s->progress_ns, now) > m->late_ns);
 }
 
-/* weir_doubled is how often what is let through has doubled since the device stalled. */
-uint32_t weir_doubled(uint64_t since, uint64_t now)
+#define DOUBLE_NS 80000000u
+
+static uint32_t doubled(uint64_t since, uint64_t now, uint64_t after)
 {
-	enum { DOUBLE_NS = 80000000, ALL = 20 };
-	uint64_t doubled = ago(since, now) / DOUBLE_NS;
-	return doubled < ALL ? (uint32_t)doubled : ALL;
+	enum { ALL = 20 };
+	uint64_t n = ago(since, now) / after;
+	return n < ALL ? (uint32_t)n : ALL;
+}
+
+/* weir_doubled is how often what is let in on other streams has doubled since the device came to
+ * nothing. What may just be long does not have others let in as it ends, each time. */
+uint32_t weir_doubled(uint64_t now)
+{
+	enum { TIMES = 3, MOST_NS = 3 * DOUBLE_NS };
+	uint64_t after = TIMES * weir_get(&weir.unknown_ns);
+	after = after < DOUBLE_NS ? DOUBLE_NS : after > MOST_NS ? MOST_NS : after;
+	return doubled(weir_get(&weir.stuck_since), now, after);
 }
 
 /* joins tells whether one more launch, of ns, may go to a stream that is set aside. */
 static bool joins(struct weir_stream *s, uint64_t ns, bool unknown, uint64_t now)
 {
 	uint64_t since = ago(s->aside_since, now);
-	bool yes = s->joined_unknown >> weir_doubled(s->aside_since, now) == 0;
+	bool yes = s->joined_unknown >> doubled(s->aside_since, now, DOUBLE_NS) == 0;
 	if (!unknown)
 		yes = s->joined_ns <= since;
 	if (!yes && s->joined >= weir_get(&weir.needed))
@@ -154,21 +169,26 @@ static void let_go(struct weir_stream *s, const struct weir_stream *mine)
 bool weir_set_aside(struct weir_stream *mine, uint64_t now)
 {
 	enum { LOOK_NS = 500000 };
-	static uint64_t looked;
-	uint64_t late = 0, last = weir_get(&looked);
+	static uint64_t looked, unseen_since;
+	uint64_t late = 0, last = weir_get(&looked), unseen = 0;
 	bool found = false;
 	if (ago(last, now) < LOOK_NS ||
 		!__atomic_compare_exchange_n(
 			&looked, &last, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return false;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
-		if (!hold(s, mine))
+		if (!hold(s, mine)) {
+			unseen = weir_get(&unseen_since) ? weir_get(&unseen_since) : now;
 			continue;
+		}
 		const struct weir_mark *m = first_mark(s);
 		if (m && !s->aside && m->late_ns > late)
 			late = m->late_ns;
 		let_go(s, mine);
 	}
+	weir_set(&unseen_since, unseen);
+	if (unseen && ago(unseen, now) < WEIR_STALL_NS)
+		return false;
 	bool still = late && ago(weir_get(&weir.progress_ns), now) > late;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		if (!hold(s, mine))
@@ -184,14 +204,19 @@ bool weir_set_aside(struct weir_stream *mine, uint64_t now)
 	return found;
 }
 
-/* oldest gives the oldest mark of s, or of any stream that has one and is not set aside. */
-static struct weir_mark oldest(struct weir_stream *s)
+/* oldest gives the oldest mark of s, or of any stream that has one and is not set aside. *unseen:
+ * another thread has a stream that may have one. */
+static struct weir_mark oldest(struct weir_stream *s, bool *unseen)
 {
 	const struct weir_mark *m = first_mark(s);
 	struct weir_mark found = m ? *m : (struct weir_mark){0};
 	for (struct weir_stream *o = weir_streams_first(); o && !found.end; o = o->next) {
-		if (o == s || !hold(o, s))
+		if (o == s)
 			continue;
+		if (!hold(o, s)) {
+			*unseen = true;
+			continue;
+		}
 		if (!o->aside && (m = first_mark(o)))
 			found = *m;
 		let_go(o, s);
@@ -278,13 +303,37 @@ static void pause_for(struct weir_stream *s, uint64_t ns)
 	weir_reap(s);
 }
 
+/* blind waits for a look at what a launch may not join, if not for long: who has a stream may be in
+ * the driver with it for any time, and so may who makes the launch that is to be marked. */
+static bool blind(struct weir_stream *s)
+{
+	uint64_t now = weir_now();
+	if (!s->blind_since)
+		s->blind_since = now;
+	uint64_t since = ago(s->blind_since, now);
+	if (since >= WEIR_UNKNOWN_NS)
+		return false;
+	glance(s, since, now);
+	return true;
+}
+
+/* weir_rest_beside waits for a bounded time, without the stream's lock, for the device to come to a
+ * mark of any stream, or for one to stall. */
+void weir_rest_beside(struct weir_stream *s)
+{
+	enum { LONG_NS = 250000000 };
+	uint64_t now = weir_now(), since = ago(weir_get(&weir.stuck_since), now);
+	weir_set_aside(s, now);
+	glance(s, since < LONG_NS ? since : LONG_NS, now);
+}
+
 /*
  * weir_make_room waits for a bounded time if a launch of ns may not join what is in flight, giving
  * the lock up meanwhile; true if it had to, so that the caller looks at everything again. A launch
  * that is longer than the bound by itself goes when the device is about to run dry; one whose time
- * is unknown, as it could be anything, does not join another such where it is to be alone.
+ * is unknown, as it could be anything, does not join so many other such, where that is not 0.
  */
-bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone)
+bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, uint32_t others)
 {
 	enum { BESIDE_NS = 1000000 };
 	uint64_t bound = weir_bound(weir_page()), lead = bound / 8;
@@ -296,16 +345,19 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone
 		pause_for(s, BESIDE_NS);
 		return true;
 	}
-	uint64_t total = weir_get(&weir.inflight_ns);
+	uint64_t total = weir_get(&weir.inflight_ns),
+			 open = weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS + open_elsewhere(s);
 	bool full = s->head - s->tail >= WEIR_MARKS - 2;
-	struct weir_mark m = total || full ? oldest(s) : (struct weir_mark){0};
+	bool alone = others && weir_get(&weir.uncertain) >= others, unseen = alone;
+	struct weir_mark m = total || full ? oldest(s, &unseen) : (struct weir_mark){0};
+	if (!m.end && unseen && (alone || total + open > limit))
+		return blind(s);
+	s->blind_since = 0;
 	if (!m.end)
 		return false;
 	uint64_t now = weir_now(), since = ago(weir_get(&weir.progress_ns), now);
 	uint64_t passed = since < m.ns ? since : m.ns;
-	uint64_t flying =
-		(total > passed ? total - passed : 0) +
-		weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS + open_elsewhere(s);
+	uint64_t flying = (total > passed ? total - passed : 0) + open;
 	if (!full && !alone && flying <= limit)
 		return false;
 	if (weir_set_aside(s, now))

@@ -124,6 +124,7 @@ struct weir_process {
 	uint64_t aside_ns;    /* and that of those on streams set aside, which are not among them */
 	uint32_t aside;       /* streams set aside, */
 	uint64_t stuck_since; /* and since when there are such, and the device has come to no mark */
+	uint32_t strangers;   /* launches that could take any time, let in since then, */
 	uint32_t uncertain;   /* launches not seen complete, nor set aside, that could take any time */
 	struct weir_stream *longer; /* the one whose open batch may be longer, or NULL */
 	uint64_t progress_ns; /* when the last mark was seen complete, or the first one made */
@@ -528,6 +529,7 @@ struct weir_stream {
 	bool keeps_up;       /* the device had come to the last mark as soon as that was put */
 	uint32_t longer;     /* atomic: by so many powers of two the open batch may be longer */
 	uint64_t progress_ns; /* when the device came to its last mark, or the oldest was made */
+	uint64_t blind_since; /* since when a launch waits for a look at other streams, 0: it does not */
 	uint64_t looked_ns;   /* atomic: when a thread looked last that waits for room */
 	bool aside;           /* it stalls: it is not counted among what is in flight */
 	uint64_t aside_since;
@@ -611,12 +613,13 @@ void weir_forget_marks(struct weir_stream *s, bool there);
 int weir_put_event(struct weir_stream *s, CUevent *event);
 uint64_t weir_in_flight(void);
 void weir_count_open(void);
-bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone);
+bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, uint32_t others);
 bool weir_dead(struct weir_stream *s);
 bool weir_set_aside(struct weir_stream *mine, uint64_t now);
 void weir_glance(uint64_t since);
+void weir_rest_beside(struct weir_stream *s);
 bool weir_released(const struct weir_stream *s, uint64_t now);
-uint32_t weir_doubled(uint64_t since, uint64_t now);
+uint32_t weir_doubled(uint64_t now);
 bool weir_stalls(struct weir_stream *s, uint64_t now);
 void weir_take_back(struct weir_stream *s);
 void weir_begin_batch(struct weir_stream *s, bool measure);

@@ -562,6 +562,123 @@ static void needed_unknown(void)
 	within("the fourth (us)", (launch_at[5] - from) / US, 176500, 180000);
 }
 
+static void unlocks_a(void) { pthread_mutex_unlock(&record_of(A)->lock); }
+
+/* Where another thread has a stream, as who looks at it has, a launch of unknown time waits to see
+ * what is there, and so does one that may not fit; one that fits in any case does not. */
+static void unseen(void)
+{
+	begins(300 * US);
+	launch(A, 1, 10 * MS);
+	pthread_mutex_lock(&record_of(A)->lock);
+	agent = unlocks_a;
+	agent_at = now_ns + MS;
+	uint64_t from = now_ns;
+	launch(B, 2, 10 * US);
+	within("behind the other (us)", (now_ns - from) / US, 9900, 10300);
+	ends(B);
+	next_look = now_ns;
+	ends(B);
+	teach(3, 250 * US);
+	teach(4, 10 * US);
+	next_look = NEVER;
+	launch(A, 3, 250 * US);
+	pthread_mutex_lock(&record_of(A)->lock);
+	from = now_ns;
+	launch(B, 4, 10 * US);
+	within("what fits (us)", (now_ns - from) / US, 1, 5);
+	agent_at = now_ns + 100 * US;
+	launch(B, 3, 250 * US);
+	within("what does not (us)", (now_ns - from) / US, 180, 280);
+}
+
+/* That may be for long, and no launch waits for it, but for the first. */
+static void never_seen(void)
+{
+	begins(300 * US);
+	launch(A, 1, 2000 * MS);
+	pthread_mutex_lock(&record_of(A)->lock);
+	uint64_t from = now_ns;
+	launch(B, 2, 10 * US);
+	within("the first (us)", (now_ns - from) / US, 16000, 16200);
+	ends(B);
+	weir_reap(record_of(B));
+	from = now_ns;
+	launch(B, 3, 10 * US);
+	within("the next (us)", (now_ns - from) / US, 1, 20);
+	/* and it counts anew once something was seen */
+	unlocks_a();
+	lasts(2100 * MS);
+	weir_reap(record_of(A));
+	launch(B, 4, 10 * US);
+	ends(B);
+	weir_reap(record_of(B));
+	launch(A, 5, 2000 * MS);
+	pthread_mutex_lock(&record_of(A)->lock);
+	from = now_ns;
+	launch(B, 6, 10 * US);
+	within("at another time (us)", (now_ns - from) / US, 16000, 16200);
+}
+
+/* Nothing is set aside before what another thread has is seen, which may take longer; but after
+ * 4 ms, as that may be for long. */
+static void unseen_stalls(void)
+{
+	begins(2 * MS);
+	teach(1, MS);
+	launch_behind(B, 1, 10 * US, NEVER >> 40);
+	weir.uncertain = 0;
+	launch_behind(A, 2, 10 * US, NEVER >> 40);
+	lasts(10 * MS);
+	is("A may take longer", weir_set_aside(NULL, now_ns), false);
+	pthread_mutex_lock(&record_of(A)->lock);
+	lasts(MS);
+	is("A may, which is not seen", weir_set_aside(NULL, now_ns), false);
+	lasts(3 * MS);
+	is("for a short time", weir_set_aside(NULL, now_ns), false);
+	lasts(1500 * US);
+	is("for long", weir_set_aside(NULL, now_ns), true);
+	is("B", record_of(B)->aside, true);
+	unlocks_a();
+	lasts(MS);
+	weir_set_aside(NULL, now_ns);
+	pthread_mutex_lock(&record_of(A)->lock);
+	lasts(MS);
+	record_of(B)->aside = false;
+	is("at another time", weir_set_aside(NULL, now_ns), false);
+}
+
+/* Launches of unknown time on streams of their own, behind one that stalls, are one, and twice as
+ * many after each 80 ms, whether or not they were set aside meanwhile. */
+static void strangers(void)
+{
+	static const uint64_t ms[] = {0, 20, 100, 180, 180, 260, 260, 260};
+	begins(300 * US);
+	next_look = now_ns;
+	uint64_t from = now_ns;
+	for (uint32_t i = 0; i < 8; i++) {
+		launch_behind(&streams[i], 1 + i, 10 * US, NEVER >> 40);
+		within("joins after (us)", (launch_at[1 + i] - from) / US, 1000 * ms[i],
+			1000 * ms[i] + 3500);
+	}
+}
+
+/* Where the device gets on, one is let in for each that it comes to. */
+static void strangers_that_end(void)
+{
+	begins(300 * US);
+	next_look = now_ns;
+	uint64_t from = now_ns;
+	launch_behind(A, 1, 10 * US, NEVER >> 40);
+	launch(B, 2, 60 * MS);
+	for (uint32_t i = 2; i < 8; i++) {
+		uint64_t before = now_ns;
+		launch(&streams[i], 1 + i, 60 * MS);
+		within("behind the one before (us)", (now_ns - before) / US, 59000, 61500);
+	}
+	within("all (us)", (now_ns - from) / US, 380000, 390000);
+}
+
 /* Who was let in before a stream was set aside did not release it; who was since did, if that was
  * just before. */
 static void releases(void)
@@ -946,7 +1063,8 @@ static void means(void)
 	X(looked_at) X(graphs_anew) \
 	X(kernels_anew) X(many_anew) X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
-	X(needed_unknown) X(releases) \
+	X(needed_unknown) X(releases) X(unseen) X(never_seen) X(unseen_stalls) X(strangers) \
+	X(strangers_that_end) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
 	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
 	X(pauses) X(waits_for_another) X(few_looks) X(alone_for_sure) X(distrusted) X(lock_in) X(means)
