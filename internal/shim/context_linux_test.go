@@ -204,12 +204,12 @@ func TestParts(t *testing.T) {
 		checks int
 		parts  []string
 	}{
-		{"ledger", 111, nil},
+		{"ledger", 117, nil},
 		{"sizes", 11, []string{"sizes"}},
-		{"rest", 91, []string{"ledger", "sizes"}},
+		{"rest", 98, []string{"ledger", "sizes"}},
 		{"reuse", 86, []string{"alloc", "ledger", "sizes", "take"}},
 		{"pools", 121, []string{"freeing", "sizes", "take"}},
-		{"graphs", 82, []string{"graph", "ledger", "sizes"}},
+		{"graphs", 99, []string{"graph", "ledger", "sizes"}},
 		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},

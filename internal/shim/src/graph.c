@@ -12,7 +12,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool any;          /* an allocation node was made in this process */
 static uint64_t charged;  /* atomic: counted for graphs */
-static uint64_t making;   /* of that, for first launches under way */
+static uint64_t making;   /* of that, for first launches under way, */
+static uint64_t waiting;  /* and of that, for those that wait at the gate; atomic */
 static uintptr_t trims = 1; /* bumped by each trim: graphs launched before are counted again */
 
 void weir_graphs_captured_alloc(void)
@@ -24,7 +25,14 @@ void weir_graphs_reset(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	any = false;
-	charged = making = 0;
+	charged = making = waiting = 0;
+}
+
+/* weir_graphs_waiting is what is counted for launches that wait at the gate: the device has none of
+ * it. */
+uint64_t weir_graphs_waiting(void)
+{
+	return weir_get(&waiting);
 }
 
 CUresult weir_on_graph_add_alloc(enum weir_call call, CUgraphNode *node, CUgraph graph,
@@ -270,23 +278,57 @@ CUresult weir_on_graph_upload(enum weir_call call, CUgraphExec exec, CUstream st
 /* what becomes of a launch */
 enum admitted { REFUSED, UNMETERED, ENTERED };
 
+/* wait_begins and wait_ends are for a launch that may wait at the gate with its memory counted: for
+ * so long looks at what the device holds go on, which know of it. */
+static void wait_begins(const struct counting *c)
+{
+	if (!c->n)
+		return;
+	weir_add(&waiting, c->n);
+	weir_moves_pause();
+}
+
+static void wait_ends(const struct counting *c)
+{
+	if (!c->n)
+		return;
+	weir_moves_resume();
+	weir_sub(&waiting, c->n);
+}
+
+/* unmetered has a launch that no gate is for be counted all the same, but for one into a capture,
+ * which launches nothing. */
+static enum admitted unmetered(
+	struct counting *c, CUgraphExec exec, CUstream stream, int per_thread)
+{
+	if (weir_capturing(stream, per_thread)) {
+		if (c->n)
+			charged_for(c->n, CUDA_ERROR_UNKNOWN);
+		*c = (struct counting){0};
+		return UNMETERED;
+	}
+	return !weir_ready() || c->n || begin(exec, c, true) ? UNMETERED : REFUSED;
+}
+
 /* admit has a launch enter the gate with its memory counted. Who closes the gate waits for what has
  * entered, so room for the memory is waited for outside, and kept while the gate is closed. */
 static enum admitted admit(
 	struct weir_ticket *t, struct counting *c, CUgraphExec exec, CUstream stream, int per_thread)
 {
+	*c = (struct counting){0};
 	if (weir_ready() && uncounted(exec, c))
 		weir_look_again();
 	while (weir_enter(t, (uintptr_t)exec, 0, stream, per_thread)) {
+		wait_ends(c);
 		if (c->n || begin(exec, c, true))
 			return ENTERED;
 		weir_leave(t, CUDA_ERROR_OUT_OF_MEMORY);
 		if (!begin(exec, c, false))
 			return REFUSED;
+		wait_begins(c);
 	}
-	if (c->n)
-		charged_for(c->n, CUDA_ERROR_UNKNOWN);
-	return UNMETERED;
+	wait_ends(c);
+	return unmetered(c, exec, stream, per_thread);
 }
 
 CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hStream)
@@ -298,12 +340,15 @@ CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hS
 		return weir_missing();
 	int per_thread = call == WEIR_cuGraphLaunch_ptsz;
 	enum admitted how = admit(&t, &c, exec, hStream, per_thread);
-	if (how != ENTERED)
-		return how == REFUSED ? weir_deny() : real(exec, hStream);
-	weir_launches(&t);
+	if (how == REFUSED)
+		return weir_deny();
+	if (how == ENTERED)
+		weir_launches(&t);
 	CUresult r = real(exec, hStream);
-	weir_launched(&t, r);
-	__atomic_fetch_add(&weir_slot()->graph_launches, 1, __ATOMIC_RELAXED);
+	if (how == ENTERED) {
+		weir_launched(&t, r);
+		__atomic_fetch_add(&weir_slot()->graph_launches, 1, __ATOMIC_RELAXED);
+	}
 	ended(exec, &c, r);
 	return r;
 }

@@ -32,8 +32,10 @@ static struct {
 	uint32_t waiting;
 } own_counts;
 
-/* held while those and the slot change, and for itself while the slot becomes another one */
-static pthread_rwlock_t changing = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+/* Held while those and the slot change, and for itself while the slot becomes another one. Who has
+ * it may take it once more, in a signal's handler that calls the driver: so nobody waits for those
+ * that wait to have it for themselves, which is the default of the C library. */
+static pthread_rwlock_t changing = PTHREAD_RWLOCK_INITIALIZER;
 
 void weir_ledger_reset(void)
 {
@@ -310,9 +312,13 @@ static bool still_own(const struct weir_slot *old, const struct weir_slot *now)
 }
 
 /* weir_ledger_adopt makes a slot, of this page, the process's own, and has all that it counts be
- * there and no more in the one that it had, if that still is its. */
+ * there and no more in the one that it had, if that still is its. No signal's handler runs in
+ * between, which would wait for its own thread. */
 void weir_ledger_adopt(struct weir_header *h, struct weir_slot *slot)
 {
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
 	pthread_rwlock_wrlock(&changing);
 	struct weir_slot *old = weir_slot();
 	if (old && old != slot && still_own(old, slot)) {
@@ -328,6 +334,7 @@ void weir_ledger_adopt(struct weir_header *h, struct weir_slot *slot)
 	__atomic_store_n(&weir.slot, slot, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&weir.page, h, __ATOMIC_SEQ_CST);
 	pthread_rwlock_unlock(&changing);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 CUresult weir_deny(void)

@@ -76,6 +76,21 @@ void weir_moves_end(void)
 		pthread_setcancelstate(cancel, NULL);
 }
 
+/* weir_moves_pause and weir_moves_resume are for a thread amid such a call that waits for long,
+ * while what it has counted is certain not to be held (weir_graphs_waiting). It is not cancelled
+ * meanwhile. */
+void weir_moves_pause(void)
+{
+	moving--;
+	weir_sub(&moves, 1);
+}
+
+void weir_moves_resume(void)
+{
+	moving++;
+	weir_add(&moves, MOVE + 1);
+}
+
 /* still waits until no other thread is in such a call, and notes which ones there were. */
 static bool still(uint64_t *seen)
 {
@@ -134,11 +149,13 @@ static enum said holds(uint64_t *bytes, uint64_t patience)
 	return is != TOLD && !first && weir_nvml_holds(bytes) ? TOLD : is;
 }
 
-/* refreshed is what is counted as allocated, with what pools hold as of now. */
+/* refreshed is what is counted as allocated, with what pools hold as of now, but for graphs that
+ * have yet to be launched. */
 static uint64_t refreshed(void)
 {
 	weir_pools_refresh(false);
-	return weir_counted();
+	uint64_t waiting = weir_graphs_waiting(), counted = weir_counted();
+	return counted > waiting ? counted - waiting : 0;
 }
 
 /* look is at what this process holds beyond its allocations, for which reserved are not, and beyond

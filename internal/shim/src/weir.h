@@ -305,6 +305,7 @@ void weir_vmm_reset(void);
 void weir_contexts_reset(void);
 void weir_graphs_captured_alloc(void);
 void weir_graphs_refresh(void);
+uint64_t weir_graphs_waiting(void);
 void weir_graphs_reset(void);
 
 /* ---- memory that is moved to the host and back: movable.c, hold.c, move.c, spill.c ---- */
@@ -431,6 +432,8 @@ uint64_t weir_at_least(const struct weir_look *l);
 uint64_t weir_at_most(const struct weir_look *l);
 void weir_moves_begin(void);
 void weir_moves_end(void);
+void weir_moves_pause(void);
+void weir_moves_resume(void);
 uint64_t weir_granule(void);
 uint64_t weir_taken(uint64_t bytes);
 void weir_granule_learn(uint64_t room);

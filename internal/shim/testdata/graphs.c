@@ -193,6 +193,16 @@ void weir_shrunk(void) { shrunk++; }
 void weir_function_gone(uintptr_t key) { forgotten = key; }
 void weir_moves_begin(void) { moved++; }
 void weir_moves_end(void) { moved--; }
+void weir_moves_pause(void) { moved--; }
+void weir_moves_resume(void) { moved++; }
+
+static bool captured; /* what is launched is */
+
+bool weir_capturing(CUstream stream, int per_thread)
+{
+	(void)stream, (void)per_thread;
+	return captured;
+}
 
 bool weir_grown(void)
 {
@@ -203,6 +213,7 @@ bool weir_grown(void)
 __thread struct weir_stream *weir_launching_on;
 static bool meters = true;    /* the gate, what is launched */
 static void (*at_gate)(void); /* done by others while the next launch waits there */
+static uint64_t waiting_then, moved_then; /* what was counted for it, and calls under way, then */
 
 bool weir_enter(
 	struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread)
@@ -211,6 +222,8 @@ bool weir_enter(
 	(void)key, (void)size, (void)stream, (void)per_thread;
 	*t = (struct weir_ticket){0};
 	at_gate = NULL;
+	waiting_then = weir_graphs_waiting();
+	moved_then = moved;
 	if (f)
 		f();
 	entered += meters;
@@ -493,6 +506,37 @@ static CUresult full(void (*then_do)(void))
 	return r;
 }
 
+/* No gate is for some launches, whose memory counts all the same; what is captured takes none. */
+static void unmetered_launches(void)
+{
+	trim();
+	meters = false;
+	gives = 100;
+	expect("unmetered", launch(100), CUDA_SUCCESS);
+	expect("during that launch", counted_then, 151);
+	expect("after it", counted(), 100);
+	trim();
+	weir_reserve(CAP - 50);
+	uint64_t before = calls;
+	expect("without room", launch(100), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("of the driver's", calls, before);
+	captured = true;
+	gives = 0;
+	expect("captured", launch(100), CUDA_SUCCESS);
+	expect("during that launch", counted_then, CAP - 50);
+	free_others();
+	meters = true;
+	expect("captured while it waited at the gate", full(free_and_meter_nothing), CUDA_SUCCESS);
+	expect("during that launch", counted_then, 0);
+	captured = false;
+	meters = true;
+	gives = 100;
+	launch(100);
+	expect("during its first launch", counted_then, 151);
+	gives = 0;
+	trim();
+}
+
 /* A launch that has no room for its memory waits for that outside the gate, where nobody waits for
  * it, and has it when the gate is open. */
 static void at_the_cap(void)
@@ -503,6 +547,9 @@ static void at_the_cap(void)
 	unsigned before = looks_again;
 	expect("once others have freed", full(free_others), CUDA_SUCCESS);
 	expect("during that launch", counted_then, 151);
+	expect("known to be there for what waits at the gate", waiting_then, 151);
+	expect("calls that move memory while it does", moved_then, 0);
+	expect("known to be once it is launched", weir_graphs_waiting(), 0);
 	expect("after it", counted(), 100);
 	expect("looks for what is not measured", looks_again, before + 1);
 	gives = 0;
@@ -522,8 +569,10 @@ static void at_the_cap(void)
 	free_others();
 	gives = 0;
 	expect("where nothing is metered any more", full(free_and_meter_nothing), CUDA_SUCCESS);
-	expect("during that launch", counted_then, 0);
-	meters = true;
+	expect("during that launch", counted_then, 151);
+	expect("after it", counted(), 0);
+	unmetered_launches();
+	expect("known to wait at the gate at the end", weir_graphs_waiting(), 0);
 	expect("calls that move memory under way", moved, 0);
 }
 

@@ -50,9 +50,14 @@ static void seen(const void *p)
 
 static bool moves;
 static uint64_t least;
+static uint32_t writes, interrupted; /* writes that a signal's handler may come between */
 
 static void wrote(void)
 {
+	sigset_t now_blocked;
+	pthread_sigmask(SIG_BLOCK, NULL, &now_blocked);
+	writes++;
+	interrupted += !sigismember(&now_blocked, SIGUSR1);
 	if (!moves)
 		return;
 	uint64_t used = weir_used();
@@ -288,6 +293,14 @@ static void begin_adopting(void)
 	weir.slot = own;
 }
 
+/* interrupt does what a signal's handler may, of a thread amid a change while another waits to have
+ * the slot become another one: it calls the driver. */
+static void interrupt(void)
+{
+	begin_adopting();
+	weir_count(2);
+}
+
 static void begin_next(uint32_t pid)
 {
 	begin(0, 0);
@@ -306,7 +319,12 @@ static void another_slot(void)
 	expect("the only one that waits", weir_waits_begin(), true);
 	expect("a second one", weir_waits_begin(), false);
 	weir_waits_end();
+	writes = interrupted = 0;
 	adopt();
+	expect("writes meanwhile", writes > 0, true);
+	expect("that a handler may come between", interrupted, 0);
+	weir_decided(0);
+	expect("as others may", interrupted, 2);
 	expect("counted there", next->mem_used_bytes, 5 + rest);
 	expect("undecided there", next->mem_pending_bytes, rest);
 	expect("of contexts there", next->mem_context_bytes, 4);
@@ -373,6 +391,15 @@ static void another_slot(void)
 	pthread_join(adopter, NULL);
 	expect("counted", next->mem_used_bytes, 3);
 	expect("in the former one", own->mem_used_bytes + own->mem_pending_bytes, 0);
+
+	begin_next(self);
+	after = 1;
+	meanwhile = interrupt;
+	alarm(20); /* it would wait for itself */
+	expect("amid it, by a handler as well", weir_reserve(3), true);
+	pthread_join(adopter, NULL);
+	alarm(0);
+	expect("counted", next->mem_used_bytes, 5);
 }
 
 int main(void)

@@ -64,6 +64,10 @@ uint64_t weir_freeing_bytes(void) { return leaving; }
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 
+static uint64_t waiting; /* counted for graphs that wait at the gate */
+
+uint64_t weir_graphs_waiting(void) { return waiting; }
+
 void weir_pools_refresh(bool trim)
 {
 	(void)trim;
@@ -224,8 +228,50 @@ static void beside_a_cancelled_one(void)
 	expect("the rest beside a thread that was cancelled", rest(0, WEIR_REST_KNOWN), 800);
 }
 
+/* What is counted for a launch that waits is not held, and is in nobody's way; in between nobody
+ * knows, and its thread is not cancelled. */
+static void *waits_for_the_gate(void *unused)
+{
+	weir_moves_begin();
+	weir_count(30);
+	waiting = 30;
+	weir_moves_pause();
+	sem_post(&within);
+	sem_wait(&cancelled);
+	pthread_testcancel();
+	weir_moves_resume();
+	waiting = 0;
+	sem_post(&within);
+	sem_wait(&cancelled);
+	held += 30;
+	weir_moves_end();
+	pthread_testcancel();
+	return unused;
+}
+
+static void beside_one_that_waits(void)
+{
+	pthread_t t;
+	void *end = NULL;
+	begin(100, 0, 900);
+	sem_init(&within, 0, 0);
+	sem_init(&cancelled, 0, 0);
+	pthread_create(&t, NULL, waits_for_the_gate, NULL);
+	sem_wait(&within);
+	expect("the rest beside a launch that waits", rest(0, WEIR_REST_KNOWN), 800);
+	pthread_cancel(t);
+	sem_post(&cancelled);
+	sem_wait(&within);
+	expect("at least, once it waits no more", rest(0, WEIR_REST_LEAST), 770);
+	sem_post(&cancelled);
+	pthread_join(t, &end);
+	expect("it is cancelled", end == PTHREAD_CANCELED, true);
+	expect("the rest after it", rest(0, WEIR_REST_KNOWN), 800);
+}
+
 static void beside_others(void)
 {
+	beside_one_that_waits();
 	begin(100, 0, 900);
 	meanwhile = a_count;
 	afterwards = a_have;
