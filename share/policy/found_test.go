@@ -84,9 +84,9 @@ func TestGuaranteeBesideLimit(t *testing.T) {
 }
 
 // TestLimitWhateverIsFound: however a program lies about what it used, it holds no more over any
-// window than a fifteenth more than its limit, the burst and what may be saved up: a quarter more.
+// window than its limit and the burst, and a fifteenth of both.
 func TestLimitWhateverIsFound(t *testing.T) {
-	const burst = 4 * ms * 5 / 4 * 16 / 15
+	const burst = 4 * ms * 16 / 15
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		limit := []float64{0.05, 0.3, 0.7}[r.IntN(3)]

@@ -105,7 +105,9 @@ func (l *ledger) advance(s *share.Snapshot) {
 // could, and a job with a small part could otherwise keep it idle for long.
 func (l *ledger) charge(j entry, dt, total float64) {
 	a, limit := j.a, j.Share.Cap()
-	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent+a.back)
+	burst := float64(l.params.Burst)
+	a.tokens = min(burst, a.tokens+limit*dt-a.spent+a.back)
+	a.most = min(a.most, burst-a.tokens)
 	a.dry = a.tokens < l.enough(j.JobState, few) || a.dry && a.tokens < l.enough(j.JobState, many)
 	if a.kept {
 		a.kept = false
@@ -137,10 +139,13 @@ func (l *ledger) charge(j entry, dt, total float64) {
 //
 // What is found comes later than what is held is charged, by a turn or a part of one. So both are
 // saved up: what of a turn seems unused, as nothing has been found of it yet, is had back only if
-// the next ones make it good, and what seems used twice is not lost.
+// the next ones make it good, and what seems used twice is not lost. What may be had back is saved
+// from when the time was held, and with what the limit has saved it is no more than the burst: what
+// had to be found first would come on top of that for a program that rests meanwhile.
 func (l *ledger) unused(j entry) float64 {
 	const part = 16
 	a := j.a
+	a.most = min(a.most+float64(j.Used-a.used)/part, float64(l.params.Burst)/4)
 	was, now := a.found, finding{j.MeasuredAt, j.Used, j.Measured}
 	if now.at == was.at || j.Share.Cap() >= 1 {
 		return 0
@@ -148,7 +153,6 @@ func (l *ledger) unused(j entry) float64 {
 	a.found = now
 	held, used := float64(now.held-was.held), float64(now.used-was.used)
 	a.idle = min(a.idle+(held-used)*2/3, float64(l.params.Slice))
-	a.most = min(a.most+held/part, float64(l.params.Burst)/4)
 	back := max(0, min(a.idle, a.most))
 	a.idle -= back
 	a.most -= back

@@ -532,7 +532,7 @@ struct weir_stream {
 	bool keeps_up;       /* the device had come to the last mark as soon as that was put */
 	uint32_t longer;     /* atomic: by so many powers of two the open batch may be longer */
 	uint64_t progress_ns; /* when the device came to its last mark, or the oldest was made */
-	uint64_t blind_since; /* since when a launch waits for a look at other streams, 0: it does not */
+	uint64_t blind_since; /* since when a launch waits to see other streams, 0: it does not */
 	uint64_t looked_ns;   /* atomic: when a thread looked last that waits for room */
 	bool aside;           /* it stalls: it is not counted among what is in flight */
 	uint64_t aside_since;
