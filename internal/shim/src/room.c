@@ -22,8 +22,8 @@
  *  - So it is with launches that could take any time on streams of their own, which may all wait
  *    for the one that stalls, or are just long: one is let in for each mark that the device comes
  *    to, of any stream, and twice as many after each 80 ms in which it comes to none, or three
- *    times as long as first launches take (together, in gate.c). What was set aside meanwhile counts
- *    too.
+ *    times as long as first launches take (together, in gate.c). What was set aside meanwhile
+ *    counts too.
  *  - The slot says so (stalled), and the agent, when it closes the gate, does not wait for it as
  *    for what ends by itself.
  *

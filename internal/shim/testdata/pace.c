@@ -592,6 +592,29 @@ static void unseen(void)
 	within("what does not (us)", (now_ns - from) / US, 180, 280);
 }
 
+static struct weir_ticket amid;
+
+static void launches_c(void)
+{
+	device_takes(C, 5 * MS, 0);
+	weir_leave(&amid, CUDA_SUCCESS);
+}
+
+/* So does one beside another thread that is amid its launch, of which there is no mark yet. */
+static void unmarked(void)
+{
+	begins(300 * US);
+	next_look = now_ns;
+	is("enters", weir_enter(&amid, KEY(1), 1, C, 0), true);
+	agent = launches_c;
+	agent_at = now_ns + 3 * MS;
+	uint64_t from = now_ns;
+	launch(B, 2, 10 * US);
+	within("behind it (us)", (now_ns - from) / US, 7900, 8300);
+	ends(B);
+	nothing_left();
+}
+
 /* That may be for long, and no launch waits for it, but for the first. */
 static void never_seen(void)
 {
@@ -1063,7 +1086,7 @@ static void means(void)
 	X(looked_at) X(graphs_anew) \
 	X(kernels_anew) X(many_anew) X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
-	X(needed_unknown) X(releases) X(unseen) X(never_seen) X(unseen_stalls) X(strangers) \
+	X(needed_unknown) X(releases) X(unseen) X(unmarked) X(never_seen) X(unseen_stalls) X(strangers) \
 	X(strangers_that_end) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
 	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
