@@ -686,11 +686,9 @@ static void strangers(void)
 	}
 }
 
-/* Where the device gets on, one is let in for each that it comes to. */
-static void strangers_that_end(void)
+/* one_for_each has one let in for each that the device comes to, where it gets on. */
+static void one_for_each(void)
 {
-	begins(300 * US);
-	next_look = now_ns;
 	uint64_t from = now_ns;
 	launch_behind(A, 1, 10 * US, NEVER >> 40);
 	launch(B, 2, 60 * MS);
@@ -700,6 +698,20 @@ static void strangers_that_end(void)
 		within("behind the one before (us)", (now_ns - before) / US, 59000, 61500);
 	}
 	within("all (us)", (now_ns - from) / US, 380000, 390000);
+}
+
+static void strangers_that_end(void)
+{
+	begins(300 * US);
+	next_look = now_ns;
+	one_for_each();
+}
+
+/* Who waits sees that by himself, too. */
+static void strangers_unwatched(void)
+{
+	begins(300 * US);
+	one_for_each();
 }
 
 /* Who was let in before a stream was set aside did not release it; who was since did, if that was
@@ -1087,7 +1099,7 @@ static void means(void)
 	X(kernels_anew) X(many_anew) X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
 	X(needed_unknown) X(releases) X(unseen) X(unmarked) X(never_seen) X(unseen_stalls) X(strangers) \
-	X(strangers_that_end) \
+	X(strangers_that_end) X(strangers_unwatched) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
 	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
 	X(pauses) X(waits_for_another) X(few_looks) X(alone_for_sure) X(distrusted) X(lock_in) X(means)
