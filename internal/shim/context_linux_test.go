@@ -204,17 +204,17 @@ func TestParts(t *testing.T) {
 		checks int
 		parts  []string
 	}{
-		{"ledger", 117, nil},
+		{"ledger", 120, nil},
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 98, []string{"ledger", "sizes"}},
 		{"reuse", 86, []string{"alloc", "ledger", "sizes", "take"}},
 		{"pools", 121, []string{"freeing", "sizes", "take"}},
-		{"graphs", 99, []string{"graph", "ledger", "sizes"}},
+		{"graphs", 103, []string{"graph", "ledger", "sizes"}},
 		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},
 		{"launches", 63, []string{"launch"}},
-		{"moves", 481, []string{"sizes"}},
+		{"moves", 482, []string{"sizes"}},
 		{"mappings", 27, []string{"ledger", "sizes"}},
 		{"handles", 45, []string{"movable", "sizes"}},
 		{"contexts", 73, []string{"context", "measure", "ledger", "sizes"}},

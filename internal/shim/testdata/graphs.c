@@ -6,6 +6,9 @@
 
 #include "expect.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define CAP 1000
 
 struct weir_process weir = {.state = WEIR_ATTACHED};
@@ -465,6 +468,26 @@ static void free_and_meter_nothing(void)
 	meters = false;
 }
 
+static uint64_t waiting_in_child;
+
+static void fork_at_gate(void)
+{
+	int status = -1;
+	pid_t child = fork();
+	if (!child) {
+		weir_graphs_reset();
+		_exit(weir_graphs_waiting() != 0);
+	}
+	waitpid(child, &status, 0);
+	waiting_in_child = status != 0;
+}
+
+static void free_and_fork(void)
+{
+	free_others();
+	at_gate = fork_at_gate;
+}
+
 static void launch_100(void) { launch(100); }
 
 /* A driver that does not say what it keeps is believed to keep what has run, and nothing that has
@@ -518,7 +541,9 @@ static void unmetered_launches(void)
 	trim();
 	weir_reserve(CAP - 50);
 	uint64_t before = calls;
+	until_room = free_others; /* who waits would have it */
 	expect("without room", launch(100), CUDA_ERROR_OUT_OF_MEMORY);
+	until_room = NULL;
 	expect("of the driver's", calls, before);
 	captured = true;
 	gives = 0;
@@ -562,6 +587,8 @@ static void at_the_cap(void)
 	expect("launched and trimmed by others", full(free_and_launch), CUDA_SUCCESS);
 	expect("during that launch", counted_then, 151);
 	expect("after it", counted(), 100);
+	expect("with a fork meanwhile", full(free_and_fork), CUDA_SUCCESS);
+	expect("what the child knows to wait", waiting_in_child, 0);
 	uint64_t before_calls = calls;
 	expect("where nobody frees", full(NULL), CUDA_ERROR_OUT_OF_MEMORY);
 	expect("of the driver's", calls, before_calls);

@@ -301,6 +301,17 @@ static void interrupt(void)
 	weir_count(2);
 }
 
+static void interrupted_amid(void)
+{
+	after = 1;
+	meanwhile = interrupt;
+	alarm(20); /* it would wait for itself */
+	expect("amid it, by a handler as well", weir_reserve(3), true);
+	pthread_join(adopter, NULL);
+	alarm(0);
+	expect("counted", next->mem_used_bytes, 5);
+}
+
 static void begin_next(uint32_t pid)
 {
 	begin(0, 0);
@@ -393,13 +404,7 @@ static void another_slot(void)
 	expect("in the former one", own->mem_used_bytes + own->mem_pending_bytes, 0);
 
 	begin_next(self);
-	after = 1;
-	meanwhile = interrupt;
-	alarm(20); /* it would wait for itself */
-	expect("amid it, by a handler as well", weir_reserve(3), true);
-	pthread_join(adopter, NULL);
-	alarm(0);
-	expect("counted", next->mem_used_bytes, 5);
+	interrupted_amid();
 }
 
 int main(void)
@@ -408,6 +413,9 @@ int main(void)
 	weir.page->mem_cap_bytes = SOME;
 	weir.slot = own = slots(weir.page);
 	other = own + 1;
+	next = other + 1;
+	interrupted_amid(); /* before anything is set anew, as in a process that has not forked */
+	*next = (struct weir_slot){0};
 	moving();
 	deciding();
 	at_once();

@@ -550,6 +550,9 @@ static void kept(void)
 	expect("contexts that are left", depth, 0);
 	order(true);
 	order(false);
+	ns += KEEP_NS / 2; /* from when it came back, whenever it went */
+	lend();
+	expect("is kept for half as long", own->host_bytes, ALL);
 	weir.page->move_host_bytes = ALL - 1;
 	fail_at(PUSH, 0, CUDA_ERROR_UNKNOWN); /* of the first context */
 	lend();

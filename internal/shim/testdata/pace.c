@@ -31,6 +31,17 @@ static void known(void)
 	nothing_left();
 }
 
+/* One that takes nearly the bound goes as soon as it fits, or with an eighth of that left. */
+static void nearly_all(void)
+{
+	begins(320 * US);
+	teach(1, 300 * US);
+	launch(A, 1, 300 * US);
+	uint64_t from = now_ns;
+	launch(A, 1, 300 * US);
+	within("the next launch waits (us)", (now_ns - from) / US, 260, 268);
+}
+
 static void of_many(void)
 {
 	begins(2 * MS);
@@ -714,6 +725,65 @@ static void strangers_unwatched(void)
 	one_for_each();
 }
 
+/* What is let in on other streams doubles after three times what first launches take, between 80 ms
+ * and 240 ms. */
+static void doubles(void)
+{
+	weir.stuck_since = now_ns - 500 * MS;
+	is("nothing known", weir_doubled(now_ns), 6);
+	weir.unknown_ns = 40 * MS;
+	is("40 ms", weir_doubled(now_ns), 4);
+	weir.unknown_ns = 400 * MS;
+	is("400 ms", weir_doubled(now_ns), 2);
+}
+
+/* A first launch that seems to have waited for what was let in may have been as long. */
+static void first_that_waited(void)
+{
+	begins(300 * US);
+	next_look = now_ns;
+	launch_behind(A, 1, 10 * US, 2);
+	launch(B, 2, 10 * US);
+	ends(A);
+	is("needed", weir.needed, 1);
+	within("it counts for half (us)", weir.unknown_ns / US, 9900, 10500);
+	nothing_left();
+}
+
+/* Strangers hold up no launch on a stream that is aside, nor any where none is. */
+static void strangers_elsewhere(void)
+{
+	begins(300 * US);
+	next_look = now_ns;
+	record_gives = CUDA_ERROR_INVALID_VALUE;
+	launch(C, 9, 10 * US); /* gets no mark */
+	record_gives = CUDA_SUCCESS;
+	uint64_t from = now_ns;
+	launch_behind(A, 1, 10 * US, NEVER >> 40);
+	within("where no stream is aside (us)", (now_ns - from) / US, 1, 20);
+	launch_behind(B, 2, 10 * US, NEVER >> 40);
+	from = now_ns;
+	launch(A, 3, 10 * US);
+	within("where that is aside (us)", (now_ns - from) / US, 1, 20);
+}
+
+/* What a stream may take that is aside has no other wait for it. */
+static void late_aside(void)
+{
+	begins(2 * MS);
+	teach(2, MS);
+	weir.unknown_ns = 1000 * MS;
+	launch_behind(A, 1, 10 * US, NEVER >> 40);
+	lasts(260 * MS);
+	is("the first", weir_set_aside(NULL, now_ns), true);
+	launch_behind(B, 2, 10 * US, NEVER >> 40);
+	lasts(7 * MS);
+	is("the second", weir_set_aside(NULL, now_ns), true);
+	is("aside", weir.aside, 2);
+	weir_set(&record_of(B)->progress_ns, now_ns);
+	is("stalls as long as it is", weir_stalls(record_of(B), now_ns), true);
+}
+
 /* Who was let in before a stream was set aside did not release it; who was since did, if that was
  * just before. */
 static void releases(void)
@@ -1092,7 +1162,7 @@ static void means(void)
 }
 
 #define CASES(X) \
-	X(known) X(of_many) X(host_bound) X(left_alone) X(longer_counts) X(longer_alone) \
+	X(known) X(nearly_all) X(of_many) X(host_bound) X(left_alone) X(longer_counts) X(longer_alone) \
 	X(longer_dropped) X(keeps_up_no_more) X(longer_ends) X(of_long_ones) X(of_shorter_ones) \
 	X(unknown) X(now_and_then) X(one_by_one) X(from_the_mark) X(looked_late) \
 	X(looked_at) X(graphs_anew) \
@@ -1100,6 +1170,7 @@ static void means(void)
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
 	X(needed_unknown) X(releases) X(unseen) X(unmarked) X(never_seen) X(unseen_stalls) X(strangers) \
 	X(strangers_that_end) X(strangers_unwatched) \
+	X(doubles) X(first_that_waited) X(strangers_elsewhere) X(late_aside) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
 	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
 	X(pauses) X(waits_for_another) X(few_looks) X(alone_for_sure) X(distrusted) X(lock_in) X(means)
