@@ -402,6 +402,14 @@ static void graphs_anew(void)
 	watcher_looks();
 	is("a first one counts as such", weir.firsts, firsts + 1);
 	within("and what it took (us)", weir.unknown_ns / US, 2990, 3010);
+	for (uint32_t i = 1; i <= 2; i++) {
+		is("enters", weir_enter(&t, KEY(1), 0, A, 0), true);
+		device_takes(A, 3 * MS, 0);
+		weir_leave(&t, CUDA_SUCCESS);
+		lasts(4 * MS);
+		watcher_looks();
+		is("the one that is there now is learned", f->samples, i);
+	}
 	weir_function_gone(KEY(7));
 	is("what was never launched", weir_function_of(KEY(7), 0)->age, 0);
 	nothing_left();
@@ -762,6 +770,8 @@ static void strangers_elsewhere(void)
 	launch_behind(A, 1, 10 * US, NEVER >> 40);
 	within("where no stream is aside (us)", (now_ns - from) / US, 1, 20);
 	launch_behind(B, 2, 10 * US, NEVER >> 40);
+	lasts(25 * MS);
+	is("B stalls", weir_set_aside(NULL, now_ns), true);
 	from = now_ns;
 	launch(A, 3, 10 * US);
 	within("where that is aside (us)", (now_ns - from) / US, 1, 20);
@@ -1123,6 +1133,37 @@ static void lock_in(void)
 	weir.let_ns = now_ns;
 	ends(A);
 	within("twice as long (us)", (uint64_t)function(3)->guess * WEIR_UNIT_NS / US, 9000, 10000);
+	/* nor was one that took as long as predicted, with nothing let in just before it ended */
+	teach(4, 8 * MS);
+	launch(A, 4, 8 * MS);
+	weir.let_ns = now_ns;
+	ends(A);
+	within("as long (us)", (uint64_t)function(4)->guess * WEIR_UNIT_NS / US, 8000, 8100);
+}
+
+/* How long first launches take is forgotten by and by. */
+static void firsts_fade(void)
+{
+	begins(2 * MS);
+	next_look = now_ns;
+	weir.unknown_ns = 40960 * US;
+	launch(A, 1, 10 * US);
+	ends(A);
+	is("after one that was short (us)", weir.unknown_ns / US, 40950);
+}
+
+/* What is open when the context has failed is over as well. */
+static void open_at_a_fault(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	launch(A, 2, 5 * MS);
+	launch(A, 1, 10 * US);
+	is("open", weir_word_count(record_of(A)->word), 1);
+	fails[0] = CUDA_ERROR_ILLEGAL_ADDRESS;
+	weir_reap(record_of(A));
+	is("open then", weir_word_count(record_of(A)->word), 0);
+	is("in error", record_of(A)->dead, true);
 }
 
 static void means(void)
@@ -1168,12 +1209,14 @@ static void means(void)
 	X(looked_at) X(graphs_anew) \
 	X(kernels_anew) X(many_anew) X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
-	X(needed_unknown) X(releases) X(unseen) X(unmarked) X(never_seen) X(unseen_stalls) X(strangers) \
+	X(needed_unknown) X(releases) \
+	X(unseen) X(unmarked) X(never_seen) X(unseen_stalls) X(strangers) \
 	X(strangers_that_end) X(strangers_unwatched) \
 	X(doubles) X(first_that_waited) X(strangers_elsewhere) X(late_aside) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
 	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
-	X(pauses) X(waits_for_another) X(few_looks) X(alone_for_sure) X(distrusted) X(lock_in) X(means)
+	X(pauses) X(waits_for_another) X(few_looks) X(alone_for_sure) X(distrusted) X(lock_in) \
+	X(firsts_fade) X(open_at_a_fault) X(means)
 
 int main(int n, char **names)
 {
