@@ -3,6 +3,7 @@ package asm
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 )
 
 // Code writes kernels that are described once in the instructions of amd64 or of arm64, which its
@@ -151,6 +152,16 @@ func (c Code) Return() {
 // Load reads vectors that follow each other so many bytes from an address on.
 func (c Code) Load(at int, base Reg, to ...int) {
 	c.vectors(at, base, to, "VMOVUPS %[1]s, %[2]s", "FMOVQ %s, F%d", "FLDPQ %s, (F%d, F%d)")
+}
+
+// LoadOn reads up to four vectors of arm64 of consecutive numbers, which follow each other from an
+// address on, by one instruction, and adds another register to the address.
+func (c Code) LoadOn(base, by Reg, to ...int) {
+	regs := make([]string, len(to))
+	for i, r := range to {
+		regs[i] = fmt.Sprintf("V%d.S4", r)
+	}
+	c.Op("VLD1.P (%s)(%s), [%s]", base.ARM64, by.ARM64, strings.Join(regs, ", "))
 }
 
 // Store is the opposite of [Code.Load].

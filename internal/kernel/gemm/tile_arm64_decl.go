@@ -12,32 +12,58 @@ func kernelNEON(t *tile, wide bool) {
 	}
 	if t.whole && t.rows <= 3 {
 		key += 14
+	} else if t.lda == t.rows {
+		key += 28
 	}
 	switch key {
 	case 2:
 		tileNEON_1x8(t)
+	case 30:
+		tileNEON_1x8dense(t)
 	case 3:
 		tileNEON_1x16(t)
+	case 31:
+		tileNEON_1x16dense(t)
 	case 4:
 		tileNEON_2x8(t)
+	case 32:
+		tileNEON_2x8dense(t)
 	case 5:
 		tileNEON_2x16(t)
+	case 33:
+		tileNEON_2x16dense(t)
 	case 6:
 		tileNEON_3x8(t)
+	case 34:
+		tileNEON_3x8dense(t)
 	case 7:
 		tileNEON_3x16(t)
+	case 35:
+		tileNEON_3x16dense(t)
 	case 8:
 		tileNEON_4x8(t)
+	case 36:
+		tileNEON_4x8dense(t)
 	case 9:
 		tileNEON_4x16(t)
+	case 37:
+		tileNEON_4x16dense(t)
 	case 10:
 		tileNEON_5x8(t)
+	case 38:
+		tileNEON_5x8dense(t)
 	case 11:
 		tileNEON_5x16(t)
+	case 39:
+		tileNEON_5x16dense(t)
 	case 12:
 		tileNEON_6x8(t)
+	case 40:
+		tileNEON_6x8dense(t)
 	case 13:
 		tileNEON_6x16(t)
+	case 41:
+		tileNEON_6x16dense(t)
 	case 16:
 		tileNEON_1x8whole(t)
 	case 17:
@@ -57,37 +83,73 @@ func kernelNEON(t *tile, wide bool) {
 func tileNEON_1x8(t *tile)
 
 //go:noescape
+func tileNEON_1x8dense(t *tile)
+
+//go:noescape
 func tileNEON_1x16(t *tile)
+
+//go:noescape
+func tileNEON_1x16dense(t *tile)
 
 //go:noescape
 func tileNEON_2x8(t *tile)
 
 //go:noescape
+func tileNEON_2x8dense(t *tile)
+
+//go:noescape
 func tileNEON_2x16(t *tile)
+
+//go:noescape
+func tileNEON_2x16dense(t *tile)
 
 //go:noescape
 func tileNEON_3x8(t *tile)
 
 //go:noescape
+func tileNEON_3x8dense(t *tile)
+
+//go:noescape
 func tileNEON_3x16(t *tile)
+
+//go:noescape
+func tileNEON_3x16dense(t *tile)
 
 //go:noescape
 func tileNEON_4x8(t *tile)
 
 //go:noescape
+func tileNEON_4x8dense(t *tile)
+
+//go:noescape
 func tileNEON_4x16(t *tile)
+
+//go:noescape
+func tileNEON_4x16dense(t *tile)
 
 //go:noescape
 func tileNEON_5x8(t *tile)
 
 //go:noescape
+func tileNEON_5x8dense(t *tile)
+
+//go:noescape
 func tileNEON_5x16(t *tile)
+
+//go:noescape
+func tileNEON_5x16dense(t *tile)
 
 //go:noescape
 func tileNEON_6x8(t *tile)
 
 //go:noescape
+func tileNEON_6x8dense(t *tile)
+
+//go:noescape
 func tileNEON_6x16(t *tile)
+
+//go:noescape
+func tileNEON_6x16dense(t *tile)
 
 //go:noescape
 func tileNEON_1x8whole(t *tile)

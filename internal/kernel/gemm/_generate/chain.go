@@ -17,6 +17,8 @@ type chain struct {
 	narrow bool
 	// whole says that a kernel of arm64 has partial sums.
 	whole bool
+	// dense says that the steps of A lie side by side: a kernel of arm64 then reads some at once.
+	dense bool
 }
 
 // aheadRows is the least rows of a kernel that fetches memory which is needed after it: fewer leave
@@ -33,7 +35,8 @@ func (t *tile) suffix() string {
 	for _, is := range []struct {
 		so   bool
 		name string
-	}{{t.single, "ahead"}, {t.rest, "rest"}, {t.narrow, "narrow"}, {t.whole, "whole"}} {
+	}{{t.single, "ahead"}, {t.rest, "rest"}, {t.narrow, "narrow"}, {t.whole, "whole"},
+		{t.dense, "dense"}} {
 		if is.so {
 			name += is.name
 		}

@@ -90,8 +90,12 @@ func (v form) unless() string {
 	return ""
 }
 
-// neonWhole is what keys of kernels with partial sums begin after.
-const neonWhole = 2 * 7
+// neonWhole is what keys of kernels with partial sums begin after, and neonDense those of kernels
+// for an A whose steps lie side by side.
+const (
+	neonWhole = 2 * 7
+	neonDense = 2 * neonWhole
+)
 
 // dispatchNEON writes the function that picks a tile of arm64.
 func (v form) dispatchNEON(s *asm.File) {
@@ -105,8 +109,12 @@ func (v form) dispatchNEON(s *asm.File) {
 			"of 8.\nfunc %[1]s(t *tile, wide bool) {\n\tkey := 2 * t.rows\n"+
 			"\tif wide {\n\t\tkey++\n\t}\n", name)
 		if sums {
-			s.Declare("\tif t.whole && t.rows <= %d {\n\t\tkey += %d\n\t}\n", neonFew,
+			s.Declare("\tif t.whole && t.rows <= %d {\n\t\tkey += %d\n\t}", neonFew,
 				neonWhole)
+			if v.of == floats {
+				s.Declare(" else if t.lda == t.rows {\n\t\tkey += %d\n\t}", neonDense)
+			}
+			s.Declare("\n")
 		}
 		s.Declare("\tswitch key {\n")
 	}
@@ -123,8 +131,11 @@ func (t *tile) key() int {
 		return t.rows
 	}
 	key := 2*t.rows + t.nv/4
-	if t.whole {
+	switch {
+	case t.whole:
 		key += neonWhole
+	case t.dense:
+		key += neonDense
 	}
 	return key
 }

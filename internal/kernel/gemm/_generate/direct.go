@@ -34,13 +34,22 @@ const (
 // turned says that the highest bits of B are turned over.
 func (direct) turned(t *tile) bool { return t.ARM64() && t.of.bytes() }
 
-func (direct) strided(t *tile) bool { return t.of != bf16 }
+func (direct) strided(t *tile) bool { return t.of != bf16 && !t.dense }
 
 func (direct) unroll(t *tile) int {
-	if t.ARM64() {
+	if t.ARM64() && !t.dense {
 		return max(t.split, 2)
 	}
 	return 4
+}
+
+// walksFrom is the least registers of results that walk along B: the address of the next step is to
+// some processors as late as what is read, five cycles, in which they would multiply more.
+const walksFrom = 16
+
+// walks is for all that is read of a step of B at once.
+func (w direct) walks(t *tile) bool {
+	return t.ARM64() && !w.turned(t) && t.rows*t.nv >= walksFrom && t.nv == t.way.most()
 }
 
 // parts leaves registers for the sums.
@@ -59,16 +68,27 @@ func (w direct) begin(t *tile) {
 	}
 }
 
-func (direct) read(t *tile) {
-	if t.ARM64() {
+func (direct) read(t *tile, u int) {
+	switch {
+	case t.dense && t.round:
+		t.loadRound(u)
+	case t.ARM64():
 		t.loadA()
 	}
 }
 
 func (w direct) load(t *tile, u, p int) part {
 	n, first := t.nv/w.parts(t), t.tmp(0)
-	if t.ARM64() {
+	switch {
+	case w.turned(t):
 		first = t.tmp(2)
+	case t.ARM64():
+		first = t.tmp(roundOfA)
+	}
+	switch {
+	case w.walks(t):
+		t.LoadOn(fromB, strideB, consecutive(first, n)...)
+	case t.ARM64():
 		t.Load(p*n*t.Size(), fromB, consecutive(first, n)...)
 	}
 	for j := 0; j < n && !t.ARM64(); j++ {
@@ -83,7 +103,10 @@ func (w direct) load(t *tile, u, p int) part {
 // element is that in a lane on arm64; on amd64 it is read into every lane, or where it is
 // multiplied once, the multiplication does so.
 func (direct) element(t *tile, u, i, _ int) element {
-	if t.ARM64() {
+	switch {
+	case t.dense && t.round:
+		return t.laneOfRound(u, i)
+	case t.ARM64():
 		return t.lanes()[i]
 	}
 	if t.nv == 1 && t.Wide() && t.way.strided(t) && !t.of.bytes() {

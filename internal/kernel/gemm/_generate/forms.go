@@ -125,11 +125,14 @@ func (v form) all() []*tile {
 }
 
 // allNEON are the tiles of a form for arm64: of a way that has them, also those of few rows that
-// have partial sums.
+// have partial sums, and of floats those for an A whose steps lie side by side.
 func (v form) allNEON() (list []*tile) {
 	for r := 1; r <= v.mr; r++ {
 		for nv := 2; nv <= v.way.most(); nv += 2 {
 			list = append(list, &tile{rows: r, nv: nv, split: 1})
+			if v.of == floats {
+				list = append(list, &tile{rows: r, nv: nv, split: 1, chain: chain{dense: true}})
+			}
 		}
 	}
 	if _, is := v.way.(direct); !is {

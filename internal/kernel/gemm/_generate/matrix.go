@@ -17,7 +17,7 @@ func (matrix) parts(t *tile) int  { return t.nv }
 func (matrix) begin(t *tile) { t.Op("LSR $1, R1") }
 
 // read reads two words of each row of A.
-func (matrix) read(t *tile) {
+func (matrix) read(t *tile, _ int) {
 	a := t.tmp(0)
 	switch t.rows {
 	case 1:

@@ -18,6 +18,8 @@ type tile struct {
 	chain
 	// regs, where it is not nil, are the registers of the results by row and column.
 	regs []int
+	// round says that a step is one of a round of several, and not one by itself.
+	round bool
 }
 
 // Registers of the tiles. Those without a name on arm64 are of what only tiles of amd64 do: see
@@ -133,6 +135,7 @@ func (t *tile) loop() {
 	}
 	t.Align()
 	t.Label("loop")
+	t.round = n > 1
 	for u := range n {
 		t.step(u)
 		t.ahead()
@@ -144,6 +147,7 @@ func (t *tile) loop() {
 		t.advance(n)
 	}
 	t.Down(along, "loop")
+	t.round = false
 	if n > 1 {
 		t.fetched()
 		t.Label("rest")
@@ -158,7 +162,7 @@ func (t *tile) loop() {
 
 // step is one step of K: each part of the row of B meets the elements of A.
 func (t *tile) step(u int) {
-	t.way.read(t)
+	t.way.read(t, u)
 	rows, _ := t.grid()
 	for p := range t.way.parts(t) {
 		b := t.way.load(t, u, p)
@@ -179,12 +183,15 @@ type part struct {
 	sum           int
 }
 
-// advance moves the pointers on by so many steps.
+// advance moves the pointers on by so many steps, those that reading has not moved.
 func (t *tile) advance(n int) {
-	t.AddTimes(fromB, strideB, n)
-	if t.way.strided(t) {
+	if !t.way.walks(t) {
+		t.AddTimes(fromB, strideB, n)
+	}
+	switch {
+	case t.way.strided(t):
 		t.AddTimes(fromA, strideA, n)
-	} else {
+	case !t.dense || !t.round:
 		t.Advance(fromA, 4*n*t.rows*t.way.words(t))
 	}
 }

@@ -13,8 +13,9 @@ type way interface {
 	apart(t *tile) int    // the power of two by which tile.ldb becomes the bytes of a step of B
 	unroll(t *tile) int   // how many steps are taken at a time
 	parts(t *tile) int    // in how many parts a step of B is read
+	walks(t *tile) bool   // reading a step of B moves the pointer on to the next
 	begin(t *tile)        // before the first step
-	read(t *tile)         // at the begin of a step
+	read(t *tile, u int)  // at the begin of a step
 	load(t *tile, u, p int) part
 	// element is an element of A, of a row of the grid, that meets a part of B.
 	element(t *tile, u, i, p int) element
@@ -37,6 +38,7 @@ func (plain) grid(t *tile) (rows, columns int) { return t.rows, t.nv }
 func (plain) most() int                        { return 4 }
 func (plain) words(*tile) int                  { return 1 }
 func (plain) apart(*tile) int                  { return 2 }
+func (plain) walks(*tile) bool                 { return false }
 func (plain) end(*tile)                        {}
 
 // step is the address of step u of those at B's pointer, less how far into it.
@@ -65,6 +67,29 @@ func (t *tile) loadA() {
 			lanes[i].reg)
 		i += n
 	}
+}
+
+// roundOfA is how many registers hold what tiles of dense rows read of A ahead of the steps.
+const roundOfA = 4
+
+// loadRound reads the elements of A that a step of a round is the first to need, and moves the
+// pointer on. A round of four steps fills as many registers as the tile has rows, two at a time.
+func (t *tile) loadRound(u int) {
+	first := func(step int) int { return (step*t.rows + 7) / 8 * 2 } // that no step before needs
+	for r := first(u); r < min(first(u+1), t.rows); r += 2 {
+		reg := t.tmp(r % roundOfA)
+		if r+1 < t.rows {
+			t.Op("FLDPQ.P 32(R2), (F%d, F%d)", reg, reg+1)
+		} else {
+			t.Op("FMOVQ.P 16(R2), F%d", reg)
+		}
+	}
+}
+
+// laneOfRound is where loadRound has put an element of A.
+func (t *tile) laneOfRound(u, i int) element {
+	at := u*t.rows + i
+	return element{reg: t.tmp(at / 4 % roundOfA), lane: at % 4}
 }
 
 // lanes are the register and lane of the element of A of each row: four, two or one to a register.

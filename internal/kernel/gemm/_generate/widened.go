@@ -68,7 +68,7 @@ func (widened) begin(t *tile) {
 	t.Op("VPSLLD $16, %s, %s", upper, upper)
 }
 
-func (widened) read(t *tile) {
+func (widened) read(t *tile, _ int) {
 	if t.ARM64() {
 		t.loadA()
 	}
