@@ -18,11 +18,11 @@ import (
 	"github.com/weirgpu/weir/internal/floors"
 )
 
-// goCommand is the go command without cgo, whatever this test was built with: weir needs none, and
-// what other tests and steps of the check have compiled serves.
+// goCommand is the go command for this machine without cgo, whatever this test was built for and
+// with: weir needs none, and what other tests and steps of the check have compiled serves.
 func goCommand(args ...string) *exec.Cmd {
 	c := exec.Command("go", args...)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=")
 	return c
 }
 

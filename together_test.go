@@ -209,7 +209,7 @@ func TestSharedWeightsInTurn(t *testing.T) {
 	}
 	h := hosting(t, HostOptions{Memory: 2*arena + others})
 	var wait sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var models []*Model
 	for i, batch := range batches {
@@ -347,7 +347,7 @@ func TestModelsShareAtRandom(t *testing.T) {
 func comesAndGoes(t *testing.T, h *Host, dir, name string, r *rand.Rand, want [][]float32) {
 	m := kept(t, dir)
 	defer m.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	batch := 1 + r.IntN(2)
 	job, err := h.Admit(ctx, m, shaped(name, batch, Share{Elastic: r.IntN(2) == 0}))
