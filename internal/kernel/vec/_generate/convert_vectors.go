@@ -14,7 +14,7 @@ const (
 	neonConstant = 24
 )
 
-// writeNEON writes a conversion for arm64: four vectors at a time, then one by one.
+// writeNEON writes a conversion for arm64: some vectors at a time, four by four, then one by one.
 func (c *conversion) writeNEON(a *asm.Text) {
 	a.Open(c.name+asm.VectorNEON.Name, "("+c.parameters()+")", frame, 48+4*len(c.scalars))
 	a.Ops("MOVD dst_base+0(FP), R0", "MOVD dst_len+8(FP), R3", "MOVD x_base+24(FP), R1")
@@ -26,15 +26,18 @@ func (c *conversion) writeNEON(a *asm.Text) {
 		a.Op("MOVW $%d, R5", int32(b))
 		a.Op("VDUP R5, V%d.S4", neonConstant+i)
 	}
-	for _, vectors := range []int{4, 1} {
+	for _, vectors := range c.rounds() {
 		a.Op("SUBS $%d, R3", 4*vectors)
 		a.Op("BLT end%d", vectors)
 		a.Label(fmt.Sprint("loop", vectors))
-		c.read(a, vectors)
-		for v := range vectors {
-			c.neon(a, v)
+		for left := vectors; left > 0; left -= 4 {
+			n := min(vectors, 4)
+			c.read(a, n)
+			for v := range n {
+				c.neon(a, v)
+			}
+			c.store(a, n)
 		}
-		c.store(a, vectors)
 		a.Op("SUBS $%d, R3", 4*vectors)
 		a.Op("BGE loop%d", vectors)
 		a.Label(fmt.Sprint("end", vectors))
@@ -44,6 +47,15 @@ func (c *conversion) writeNEON(a *asm.Text) {
 	if err := a.Err(); err != nil {
 		panic(err)
 	}
+}
+
+// rounds are how many vectors a round of each loop takes. Where one instruction converts a vector,
+// four are so few that the end of a round takes as long as they do.
+func (c *conversion) rounds() []int {
+	if c.half() || elementBytes[c.from] == 4 && elementBytes[c.to] == 4 {
+		return []int{8, 4, 1}
+	}
+	return []int{4, 1}
 }
 
 // half says that 16 bits are a binary16, which is converted as it is read or stored.
