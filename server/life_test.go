@@ -172,8 +172,8 @@ func TestShares(t *testing.T) {
 	has("m/1~2 latency 0.0", "m/3 latency 0.7")
 }
 
-// TestWarmsUp: a version is run before its first request where the server begins, and where it takes
-// over from another; not where nothing is served, whose first request would wait for that.
+// TestWarmsUp: a version is run before its first request where the server begins, and where it
+// takes over from another; not where nothing is served, whose first request would wait for that.
 func TestWarmsUp(t *testing.T) {
 	var runs atomic.Int64
 	count := weir.Operator{Domain: "test", Name: "Count", Inputs: 1, Random: true,
