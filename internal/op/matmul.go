@@ -253,12 +253,17 @@ func addRow[T number, W wide](acc []W, t *tensor.Tensor, shape []int, i int, bet
 	}
 }
 
-// transposed returns the transpose of a rows×cols matrix, in a new slice.
+// transposed returns the transpose of a rows×cols matrix, in a new slice: some columns at a time,
+// so that what is written to stays in a cache from row to row.
 func transposed[T any](v []T, rows, cols int) []T {
+	const some = 16
 	t := make([]T, len(v))
-	for i := range rows {
-		for j := range cols {
-			t[j*rows+i] = v[i*cols+j]
+	for from := 0; from < cols; from += some {
+		to := min(from+some, cols)
+		for i := range rows {
+			for j, x := range v[i*cols:][from:to] {
+				t[(from+j)*rows+i] = x
+			}
 		}
 	}
 	return t

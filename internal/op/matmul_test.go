@@ -110,3 +110,21 @@ func TestProductRules(t *testing.T) {
 		t.Errorf("MatMul has %d flops, want 240", got)
 	}
 }
+
+// TestTransposed holds a transpose of every size about that of what is turned at a time.
+func TestTransposed(t *testing.T) {
+	for rows := range 4 {
+		for cols := range 35 {
+			v := make([]int, rows*cols)
+			for i := range v {
+				v[i] = i
+			}
+			got := transposed(v, rows, cols)
+			for i := range v {
+				if x := got[i%max(cols, 1)*rows+i/max(cols, 1)]; x != i {
+					t.Fatalf("%d×%d: element %d is %d", rows, cols, i, x)
+				}
+			}
+		}
+	}
+}
