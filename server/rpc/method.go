@@ -59,13 +59,14 @@ func (s *Server) recovered(method string, f func() error) (err error) {
 }
 
 // unary answers a call of one message by f. model is what the message names, for the guard; nil
-// where it names none.
-func unary[M any, P interface {
-	*M
-	proto.Message
-}](model func(P) string, f func(s *Server, ctx context.Context, m P) (proto.Message, error),
+// where it names none. Of a pointer's type the message's own is found, so that all calls have the
+// same code.
+func unary[P proto.Message](model func(P) string,
+	f func(s *Server, ctx context.Context, m P) (proto.Message, error),
 ) func(*Server, context.Context, grpc.ServerStream, *call) error {
-	u := &one{empty: func() proto.Message { return P(new(M)) },
+	var none P
+	kind := none.ProtoReflect().Type()
+	u := &one{empty: func() proto.Message { return kind.New().Interface() },
 		answer: func(s *Server, ctx context.Context, m proto.Message) (proto.Message, error) {
 			return f(s, ctx, m.(P))
 		}}
