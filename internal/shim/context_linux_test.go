@@ -204,7 +204,7 @@ func TestParts(t *testing.T) {
 		checks int
 		parts  []string
 	}{
-		{"ledger", 120, nil},
+		{"ledger", 133, nil},
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 98, []string{"ledger", "sizes"}},
 		{"reuse", 86, []string{"alloc", "ledger", "sizes", "take"}},

@@ -17,9 +17,11 @@
 #include "weir.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,27 +34,77 @@ static struct {
 	uint32_t waiting;
 } own_counts;
 
-/* Held while those and the slot change, and for itself while the slot becomes another one. Who has
- * it may take it once more, in a signal's handler that calls the driver: so nobody waits for those
- * that wait to have it for themselves, which is the default of the C library. */
-static pthread_rwlock_t changing = PTHREAD_RWLOCK_INITIALIZER;
+/*
+ * How many changes of those and the slot are under way, and with it whether a thread waits for the
+ * last of them to end (WANTED) or has the slot become another one (TAKEN), for which there is none.
+ * What begins waits for both, so that the one who waits gets his turn however many others change
+ * their counts. But a signal's handler that calls the driver, of a thread that is within a change,
+ * does not wait for who waits, maybe, for that change. It waits for TAKEN: then that change has yet
+ * to be counted here, and nobody waits for it.
+ */
+#define WANTED 0x80000000u
+#define TAKEN 0x40000000u
+
+static uint32_t changing;
+/* changes of this thread, from before each is counted there until after it is no more */
+static __thread volatile uint32_t within __attribute__((tls_model("initial-exec")));
 
 void weir_ledger_reset(void)
 {
-	pthread_rwlock_init(&changing, NULL);
+	changing = within = 0;
 	memset(&own_counts, 0, sizeof own_counts);
+}
+
+/* await waits while changing has this value; it is no cancellation point. */
+static void await(uint32_t value)
+{
+	syscall(SYS_futex, &changing, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake(void)
+{
+	syscall(SYS_futex, &changing, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
 }
 
 /* change gives the slot, which stays the process's until changed. */
 static struct weir_slot *change(void)
 {
-	pthread_rwlock_rdlock(&changing);
+	uint32_t closed = within ? TAKEN : TAKEN | WANTED, n = weir_get(&changing);
+	within++;
+	do
+		for (; n & closed; n = weir_get(&changing))
+			await(n);
+	while (!__atomic_compare_exchange_n(
+		&changing, &n, n + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 	return weir_slot();
 }
 
 static void changed(void)
 {
-	pthread_rwlock_unlock(&changing);
+	if (!within)
+		return; /* in the child of a handler's fork, where it is under way no more */
+	if (__atomic_sub_fetch(&changing, 1, __ATOMIC_SEQ_CST) == WANTED)
+		wake();
+	within--;
+}
+
+/* take waits until no change is under way, and keeps others from beginning until taken. */
+static void take(void)
+{
+	uint32_t n = __atomic_or_fetch(&changing, WANTED, __ATOMIC_SEQ_CST), none = WANTED;
+	while (!__atomic_compare_exchange_n(
+		&changing, &none, TAKEN, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+		if (n != WANTED)
+			await(n);
+		n = __atomic_or_fetch(&changing, WANTED, __ATOMIC_SEQ_CST);
+		none = WANTED;
+	}
+}
+
+static void taken(void)
+{
+	__atomic_and_fetch(&changing, ~TAKEN, __ATOMIC_SEQ_CST);
+	wake();
 }
 
 /* MORE and LESS change one of the counts, in the slot and here. */
@@ -319,7 +371,7 @@ void weir_ledger_adopt(struct weir_header *h, struct weir_slot *slot)
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	pthread_rwlock_wrlock(&changing);
+	take();
 	struct weir_slot *old = weir_slot();
 	if (old && old != slot && still_own(old, slot)) {
 		weir_set(&old->mem_used_bytes, 0);
@@ -333,7 +385,7 @@ void weir_ledger_adopt(struct weir_header *h, struct weir_slot *slot)
 	weir_set(&slot->waiting, weir_get(&own_counts.waiting));
 	__atomic_store_n(&weir.slot, slot, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&weir.page, h, __ATOMIC_SEQ_CST);
-	pthread_rwlock_unlock(&changing);
+	taken();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

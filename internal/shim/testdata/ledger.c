@@ -312,6 +312,87 @@ static void interrupted_amid(void)
 	expect("counted", next->mem_used_bytes, 5);
 }
 
+static uint32_t other_counts, counted_amid; /* changes of another thread, and those amid one */
+static pthread_t counter;
+
+static void *count_beside(void *unused)
+{
+	weir_count(4);
+	weir_add(&other_counts, 1);
+	return unused;
+}
+
+/* A thread that is within no change waits for who waits to have the slot become another one: or as
+ * many threads as change their counts would keep him waiting. */
+static void count_amid(void)
+{
+	begin_adopting();
+	pthread_create(&counter, NULL, count_beside, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	counted_amid = weir_get(&other_counts);
+}
+
+static void others_wait(void)
+{
+	after = 1;
+	meanwhile = count_amid;
+	alarm(20);
+	expect("amid it, beside others", weir_reserve(3), true);
+	pthread_join(adopter, NULL);
+	pthread_join(counter, NULL);
+	alarm(0);
+	expect("counted by another before the slot is another one", counted_amid, 0);
+	expect("counted by another at the end", other_counts, 1);
+	expect("counted", next->mem_used_bytes, 7);
+	expect("in the former one", own->mem_used_bytes, 0);
+}
+
+static void *count_within(void *unused)
+{
+	within = 1; /* a handler of a thread that waits to begin */
+	weir_count(4);
+	weir_add(&other_counts, 1);
+	return unused;
+}
+
+/* While the slot becomes another one nobody writes to it, not even within a change, which has yet
+ * to begin then; and two who have it become another one do so one after the other. */
+static void nobody_meanwhile(void)
+{
+	take();
+	pthread_create(&counter, NULL, count_within, NULL);
+	pthread_create(&adopter, NULL, adopt_beside, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	expect("counted meanwhile", weir_get(&other_counts), 0);
+	expect("adopted meanwhile", weir_slot() == own, true);
+	alarm(20);
+	taken();
+	pthread_join(counter, NULL);
+	pthread_join(adopter, NULL);
+	alarm(0);
+	expect("counted then", other_counts, 1);
+	expect("where", next->mem_used_bytes, 4);
+	expect("under way", changing | within, 0);
+}
+
+/* A handler that forks amid a change has the child begin with none. */
+static void forks_amid(void)
+{
+	int status = -1;
+	change();
+	pid_t child = fork();
+	if (!child) {
+		weir_ledger_reset();
+		weir_count(2);
+		changed();
+		_exit(changing || within || own->mem_used_bytes != 2);
+	}
+	waitpid(child, &status, 0);
+	changed();
+	expect("under way in a child", (uint64_t)status, 0);
+	expect("under way", changing | within, 0);
+}
+
 static void begin_next(uint32_t pid)
 {
 	begin(0, 0);
@@ -405,6 +486,13 @@ static void another_slot(void)
 
 	begin_next(self);
 	interrupted_amid();
+	begin_next(self);
+	others_wait();
+	begin_next(self);
+	other_counts = 0;
+	nobody_meanwhile();
+	begin(0, 0);
+	forks_amid();
 }
 
 int main(void)
