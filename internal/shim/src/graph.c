@@ -187,6 +187,7 @@ static bool charge(uint64_t n, bool at_once)
 struct counting {
 	uint64_t n;      /* counted for it */
 	uintptr_t trims; /* as it began, 0: it has no such nodes */
+	int cancel;      /* what weir_moves_pause gave */
 };
 
 /* uncounted is what is to be counted for a graph before it is launched or uploaded: its memory,
@@ -218,7 +219,7 @@ static bool begin(CUgraphExec exec, struct counting *c, bool at_once)
 static void charged_for(uint64_t n, CUresult r)
 {
 	pthread_mutex_lock(&lock);
-	making -= n;
+	making -= n < making ? n : making; /* less in the child of a handler's fork */
 	pthread_mutex_unlock(&lock);
 	settle(r == CUDA_SUCCESS ? 0 : n);
 	weir_moves_end();
@@ -280,20 +281,24 @@ enum admitted { REFUSED, UNMETERED, ENTERED };
 
 /* wait_begins and wait_ends are for a launch that may wait at the gate with its memory counted: for
  * so long looks at what the device holds go on, which know of it. */
-static void wait_begins(const struct counting *c)
+static void wait_begins(struct counting *c)
 {
 	if (!c->n)
 		return;
 	weir_add(&waiting, c->n);
-	weir_moves_pause();
+	c->cancel = weir_moves_pause();
 }
 
 static void wait_ends(const struct counting *c)
 {
 	if (!c->n)
 		return;
-	weir_moves_resume();
-	weir_sub(&waiting, c->n);
+	weir_moves_resume(c->cancel);
+	uint64_t all = weir_get(&waiting), less;
+	do /* nothing of it is left in the child of a handler's fork */
+		less = all > c->n ? all - c->n : 0;
+	while (!__atomic_compare_exchange_n(
+		&waiting, &all, less, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 
 /* unmetered has a launch that no gate is for be counted all the same, but for one into a capture,

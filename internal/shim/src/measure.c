@@ -78,15 +78,19 @@ void weir_moves_end(void)
 
 /* weir_moves_pause and weir_moves_resume are for a thread amid such a call that waits for long,
  * while what it has counted is certain not to be held (weir_graphs_waiting). It is not cancelled
- * meanwhile. */
-void weir_moves_pause(void)
+ * meanwhile. The first gives what the second takes: whether the thread could be cancelled before
+ * the call, which a call in a signal's handler cannot see meanwhile. */
+int weir_moves_pause(void)
 {
+	int before = cancel;
 	moving--;
 	weir_sub(&moves, 1);
+	return before;
 }
 
-void weir_moves_resume(void)
+void weir_moves_resume(int before)
 {
+	cancel = before;
 	moving++;
 	weir_add(&moves, MOVE + 1);
 }

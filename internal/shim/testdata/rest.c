@@ -235,11 +235,13 @@ static void *waits_for_the_gate(void *unused)
 	weir_moves_begin();
 	weir_count(30);
 	waiting = 30;
-	weir_moves_pause();
+	int before = weir_moves_pause();
+	weir_moves_begin(); /* a signal's handler does */
+	weir_moves_end();
 	sem_post(&within);
 	sem_wait(&cancelled);
 	pthread_testcancel();
-	weir_moves_resume();
+	weir_moves_resume(before);
 	waiting = 0;
 	sem_post(&within);
 	sem_wait(&cancelled);
