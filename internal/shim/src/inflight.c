@@ -198,7 +198,7 @@ static void drop(struct weir_stream *s)
 	shorten(s);
 	__atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->only, NULL, __ATOMIC_SEQ_CST);
-	weir_sub(&weir.uncertain, s->uncertain && !s->aside);
+	weir_certain(s->uncertain && !s->aside);
 	s->stale = s->uncertain = false;
 }
 
@@ -302,20 +302,33 @@ static bool delayed(const struct weir_mark *m, uint64_t ns, bool released)
 static void first(uint64_t ns)
 {
 	uint64_t most = weir_get(&weir.unknown_ns), faded = most - most / 4096;
+	uint64_t waited = weir_get(&weir.waited_ns);
 	weir_set(&weir.unknown_ns, ns > faded ? ns : faded);
+	weir_set(&weir.waited_ns, waited - waited / 4096);
 	weir_add(&weir.firsts, 1);
 }
 
-/* learn takes the true time of one launch of the mark's function, which may have gone meanwhile. A
- * first one that seems to have waited counts for half, as a long one looks the same that ends just
- * after a launch was let in: where all that are let in were taken for what others had waited for,
- * nobody would learn how long they take. */
+/* first_waited takes the time of one that seems to have waited for a launch that was let in: half
+ * of it, and no more than is needed to see that others may be as long (weir_doubled), since the
+ * launch that it waited for may have been late by any time. A long one looks the same that ends
+ * just after a launch was let in: were all taken for what had waited, ever more would be let in. */
+static void first_waited(uint64_t ns)
+{
+	enum { MOST_NS = 40000000 };
+	ns /= 2;
+	if (ns > MOST_NS)
+		ns = MOST_NS;
+	if (ns > weir_get(&weir.waited_ns))
+		weir_set(&weir.waited_ns, ns);
+}
+
+/* learn takes the true time of one launch of the mark's function, which may have gone meanwhile. */
 static void learn(const struct weir_mark *m, uint64_t ns, bool released)
 {
 	struct weir_function *f = m->function;
 	bool gone = m->age != weir_peek(&f->age), waited = delayed(m, ns, released);
 	if (gone ? m->uncertain : weir_peek(&f->samples) == 0)
-		first(ns / m->count / (waited ? 2 : 1));
+		(waited ? first_waited : first)(ns / m->count);
 	if (!gone && waited)
 		weir_function_delayed(f, released);
 	else if (!gone)
@@ -364,7 +377,7 @@ void weir_reap(struct weir_stream *s)
 		if (r == CUDA_SUCCESS)
 			measured(s, m, released);
 		weir_sub(&weir.inflight_ns, m->ns);
-		weir_sub(&weir.uncertain, m->uncertain);
+		weir_certain(m->uncertain);
 		s->progress_ns = now;
 		weir_set(&weir.progress_ns, now);
 		weir_set(&weir.stuck_since, now);
@@ -432,7 +445,7 @@ void weir_forget_marks(struct weir_stream *s, bool there)
 		destroy_events(s);
 	for (; s->tail != s->head; s->tail++) {
 		weir_sub(&weir.inflight_ns, mark(s, s->tail)->ns);
-		weir_sub(&weir.uncertain, mark(s, s->tail)->uncertain);
+		weir_certain(mark(s, s->tail)->uncertain);
 	}
 	for (uint32_t i = 0; i < WEIR_MARKS; i++)
 		s->marks[i] = (struct weir_mark){0};

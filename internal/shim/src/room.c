@@ -29,9 +29,10 @@
  *
  * It is taken back when the device comes to its next mark. What is on it counts again then, so that
  * what was let through too much is waited for. If that was just after a launch had been let in, the
- * device had waited for that: what was measured teaches nothing (delayed, in inflight.c), and the
- * next time a stream is set aside soon and as many launches are let through at once. If not, half
- * as many.
+ * device had waited for that: what was measured tells nothing of the function (delayed, in
+ * inflight.c), and at most how fast what is let in on other streams is to double (first_waited).
+ * The next time a stream is set aside as soon, and as many launches are let through at once. If
+ * not, half as many.
  */
 #include "weir.h"
 
@@ -61,9 +62,9 @@ static void set_aside(struct weir_stream *s, uint64_t now)
 		const struct weir_mark *m = &s->marks[i % WEIR_MARKS];
 		weir_sub(&weir.inflight_ns, m->ns);
 		weir_add(&weir.aside_ns, m->ns);
-		weir_sub(&weir.uncertain, m->uncertain);
+		weir_certain(m->uncertain);
 	}
-	weir_sub(&weir.uncertain, s->uncertain);
+	weir_certain(s->uncertain);
 	weir_add(&weir_slot()->stalls, 1);
 	uint32_t all = weir_add(&weir.aside, 1);
 	if (all == 1) {
@@ -87,6 +88,7 @@ bool weir_released(const struct weir_stream *s, uint64_t now)
 	if (needed <= s->joined)
 		weir_set(&weir.needed, s->joined + 1);
 	weir_set(&weir.unknown_ns, weir_get(&weir.unknown_ns) / 2);
+	weir_set(&weir.waited_ns, weir_get(&weir.waited_ns) / 2);
 	return true;
 }
 
@@ -128,7 +130,8 @@ static uint32_t doubled(uint64_t since, uint64_t now, uint64_t after)
 uint32_t weir_doubled(uint64_t now)
 {
 	enum { TIMES = 3, MOST_NS = 3 * DOUBLE_NS };
-	uint64_t after = TIMES * weir_get(&weir.unknown_ns);
+	uint64_t known = weir_get(&weir.unknown_ns), waited = weir_get(&weir.waited_ns);
+	uint64_t after = TIMES * (known > waited ? known : waited);
 	after = after < DOUBLE_NS ? DOUBLE_NS : after > MOST_NS ? MOST_NS : after;
 	return doubled(weir_get(&weir.stuck_since), now, after);
 }
@@ -169,16 +172,15 @@ static void let_go(struct weir_stream *s, const struct weir_stream *mine)
 bool weir_set_aside(struct weir_stream *mine, uint64_t now)
 {
 	enum { LOOK_NS = 500000 };
-	static uint64_t looked, unseen_since;
-	uint64_t late = 0, last = weir_get(&looked), unseen = 0;
+	uint64_t late = 0, last = weir_get(&weir.looked_ns), unseen = 0;
 	bool found = false;
 	if (ago(last, now) < LOOK_NS ||
 		!__atomic_compare_exchange_n(
-			&looked, &last, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			&weir.looked_ns, &last, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return false;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		if (!hold(s, mine)) {
-			unseen = weir_get(&unseen_since) ? weir_get(&unseen_since) : now;
+			unseen = weir_get(&weir.unseen_since) ? weir_get(&weir.unseen_since) : now;
 			continue;
 		}
 		const struct weir_mark *m = first_mark(s);
@@ -186,7 +188,7 @@ bool weir_set_aside(struct weir_stream *mine, uint64_t now)
 			late = m->late_ns;
 		let_go(s, mine);
 	}
-	weir_set(&unseen_since, unseen);
+	weir_set(&weir.unseen_since, unseen);
 	if (unseen && ago(unseen, now) < WEIR_STALL_NS)
 		return false;
 	bool still = late && ago(weir_get(&weir.progress_ns), now) > late;
@@ -205,7 +207,7 @@ bool weir_set_aside(struct weir_stream *mine, uint64_t now)
 }
 
 /* oldest gives the oldest mark of s, or of any stream that has one and is not set aside. *unseen:
- * another thread has a stream that may have one. */
+ * another thread has a stream that may have one, and was not waited for in vain before. */
 static struct weir_mark oldest(struct weir_stream *s, bool *unseen)
 {
 	const struct weir_mark *m = first_mark(s);
@@ -214,9 +216,10 @@ static struct weir_mark oldest(struct weir_stream *s, bool *unseen)
 		if (o == s)
 			continue;
 		if (!hold(o, s)) {
-			*unseen = true;
+			*unseen |= !weir_get(&o->overlooked);
 			continue;
 		}
+		weir_set(&o->overlooked, false);
 		if (!o->aside && (m = first_mark(o)))
 			found = *m;
 		let_go(o, s);
@@ -303,6 +306,30 @@ static void pause_for(struct weir_stream *s, uint64_t ns)
 	weir_reap(s);
 }
 
+/* overlook has no launch wait any more for a look at streams that others have now, until those were
+ * seen, nor for marks of what is of unknown time now, until so much of that is over. */
+static void overlook(const struct weir_stream *mine)
+{
+	weir_set(&weir.overlooked, weir_get(&weir.uncertain));
+	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
+		if (s == mine)
+			continue;
+		if (pthread_mutex_trylock(&s->lock) != 0)
+			weir_set(&s->overlooked, true);
+		else
+			pthread_mutex_unlock(&s->lock);
+	}
+}
+
+/* weir_certain is for launches that could take any time and are seen complete, or not to be waited
+ * for any more. */
+void weir_certain(uint32_t n)
+{
+	uint32_t left = weir_sub(&weir.uncertain, n);
+	if (weir_get(&weir.overlooked) > left)
+		weir_set(&weir.overlooked, left);
+}
+
 /* blind waits for a look at what a launch may not join, if not for long: who has a stream may be in
  * the driver with it for any time, and so may who makes the launch that is to be marked. */
 static bool blind(struct weir_stream *s)
@@ -311,8 +338,10 @@ static bool blind(struct weir_stream *s)
 	if (!s->blind_since)
 		s->blind_since = now;
 	uint64_t since = ago(s->blind_since, now);
-	if (since >= WEIR_UNKNOWN_NS)
+	if (since >= WEIR_UNKNOWN_NS) {
+		overlook(s);
 		return false;
+	}
 	glance(s, since, now);
 	return true;
 }
@@ -339,6 +368,7 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, uint32_t o
 	uint64_t bound = weir_bound(weir_page()), lead = bound / 8;
 	uint64_t limit = ns + lead > bound ? lead : bound - ns;
 	weir_reap(s);
+	weir_set(&s->overlooked, false);
 	if (s->aside) {
 		if (joins(s, ns, unknown, weir_now()))
 			return false;
@@ -348,7 +378,9 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, uint32_t o
 	uint64_t total = weir_get(&weir.inflight_ns),
 			 open = weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS + open_elsewhere(s);
 	bool full = s->head - s->tail >= WEIR_MARKS - 2;
-	bool alone = others && weir_get(&weir.uncertain) >= others, unseen = alone;
+	uint32_t unknowns = weir_get(&weir.uncertain);
+	bool alone = others && unknowns >= others,
+		 unseen = alone && unknowns > weir_get(&weir.overlooked);
 	struct weir_mark m = total || full ? oldest(s, &unseen) : (struct weir_mark){0};
 	if (!m.end && unseen && (alone || total + open > limit))
 		return blind(s);

@@ -126,10 +126,14 @@ struct weir_process {
 	uint64_t stuck_since; /* and since when there are such, and the device has come to no mark */
 	uint32_t strangers;   /* launches that could take any time, let in since then, */
 	uint32_t uncertain;   /* launches not seen complete, nor set aside, that could take any time */
+	uint32_t overlooked;  /* so many of them no launch waits to see, as one did in vain */
+	uint64_t looked_ns;   /* when it was looked last for what stalls, */
+	uint64_t unseen_since; /* and since when not all could be looked at, 0: all could */
 	struct weir_stream *longer; /* the one whose open batch may be longer, or NULL */
 	uint64_t progress_ns; /* when the last mark was seen complete, or the first one made */
 	uint64_t let_ns;      /* when a launch was let in last that had waited */
-	uint64_t unknown_ns;  /* how long first launches took lately, at most */
+	uint64_t unknown_ns;  /* how long first launches took lately, at most, */
+	uint64_t waited_ns;   /* the same of those that seem to have waited, in part */
 	uint32_t firsts;      /* and how many were measured */
 	uint32_t needed;      /* launches for which the device is known to wait at once, 0: none */
 	/* where what has passed the closed gate is: NULL: nothing has, or it is complete */
@@ -533,6 +537,7 @@ struct weir_stream {
 	uint32_t longer;     /* atomic: by so many powers of two the open batch may be longer */
 	uint64_t progress_ns; /* when the device came to its last mark, or the oldest was made */
 	uint64_t blind_since; /* since when a launch waits to see other streams, 0: it does not */
+	bool overlooked;      /* atomic: no launch waits to look at it, as one did in vain */
 	uint64_t looked_ns;   /* atomic: when a thread looked last that waits for room */
 	bool aside;           /* it stalls: it is not counted among what is in flight */
 	uint64_t aside_since;
@@ -617,6 +622,7 @@ int weir_put_event(struct weir_stream *s, CUevent *event);
 uint64_t weir_in_flight(void);
 void weir_count_open(void);
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, uint32_t others);
+void weir_certain(uint32_t n);
 bool weir_dead(struct weir_stream *s);
 bool weir_set_aside(struct weir_stream *mine, uint64_t now);
 void weir_glance(uint64_t since);

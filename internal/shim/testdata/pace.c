@@ -690,6 +690,88 @@ static void unseen_stalls(void)
 	is("at another time", weir_set_aside(NULL, now_ns), false);
 }
 
+/* A launch that gets no mark for now is waited for by the first alone, until it is over: not by
+ * those after it, on whatever stream. */
+static void unmarked_for_long(void)
+{
+	begins(300 * US);
+	record_gives = CUDA_ERROR_OUT_OF_MEMORY;
+	launch(C, 1, 10 * US);
+	record_gives = CUDA_SUCCESS;
+	is("of unknown time", weir.uncertain, 1);
+	uint64_t from = now_ns;
+	launch(B, 2, 10 * US);
+	within("the first (us)", (now_ns - from) / US, 16000, 16200);
+	from = now_ns;
+	for (uint32_t i = 0; i < 20; i++)
+		launch(B, 3 + i, 10 * US);
+	ends(B);
+	weir_reap(record_of(B));
+	launch(A, 30, 10 * US);
+	within("21 more (us)", (now_ns - from) / US, 1000, 1400);
+	ends(A);
+	weir_reap(record_of(A));
+	weir.overlooked++; /* one more, */
+	weir.uncertain++;
+	weir_certain(1); /* that is over */
+	is("still not waited for", weir.overlooked, 1);
+	pthread_mutex_lock(&record_of(C)->lock);
+	is("marked", weir_close_batch(record_of(C), false), true);
+	pthread_mutex_unlock(&record_of(C)->lock);
+	ends(C);
+	weir_reap(record_of(C));
+	record_gives = CUDA_ERROR_OUT_OF_MEMORY;
+	launch(C, 31, 10 * US);
+	record_gives = CUDA_SUCCESS;
+	from = now_ns;
+	launch(B, 32, 10 * US);
+	within("beside another (us)", (now_ns - from) / US, 16000, 16200);
+}
+
+/* So it is with a stream that another thread has for long, for launches of known time. */
+static void had_for_long(void)
+{
+	begins(300 * US);
+	teach(1, 250 * US);
+	for (uint32_t turn = 0; turn < 2; turn++) {
+		launch(A, 1, 250 * US);
+		pthread_mutex_lock(&record_of(A)->lock);
+		uint64_t from = now_ns;
+		launch(B, 1, 250 * US);
+		within("the first (us)", (now_ns - from) / US, 16000, 16200);
+		from = now_ns;
+		for (uint32_t i = 0; i < 20; i++)
+			launch(B, 1, 250 * US);
+		within("20 more (us)", (now_ns - from) / US, 4000, 5500);
+		unlocks_a();
+		ends(A);
+		ends(B);
+		weir_reap(record_of(A));
+		weir_reap(record_of(B));
+	}
+}
+
+static void locks_a(void) { pthread_mutex_lock(&record_of(A)->lock); }
+
+/* Once that was seen, it is waited for anew. */
+static void had_again(void)
+{
+	begins(300 * US);
+	teach(1, 250 * US);
+	teach(2, 100 * MS);
+	launch(A, 2, 100 * MS);
+	locks_a();
+	launch(B, 1, 250 * US);
+	ends(B);
+	weir_reap(record_of(B));
+	unlocks_a();
+	agent = locks_a;
+	agent_at = now_ns + MS;
+	uint64_t from = now_ns;
+	launch(B, 1, 250 * US);
+	within("which is seen at first (us)", (now_ns - from) / US, 16500, 19500);
+}
+
 /* Launches of unknown time on streams of their own, behind one that stalls, are one, and twice as
  * many after each 80 ms, whether or not they were set aside meanwhile. */
 static void strangers(void)
@@ -743,6 +825,11 @@ static void doubles(void)
 	is("40 ms", weir_doubled(now_ns), 4);
 	weir.unknown_ns = 400 * MS;
 	is("400 ms", weir_doubled(now_ns), 2);
+	weir.unknown_ns = 10 * MS;
+	weir.waited_ns = 40 * MS;
+	is("40 ms of what waited", weir_doubled(now_ns), 4);
+	weir.waited_ns = 5 * MS;
+	is("10 ms", weir_doubled(now_ns), 6);
 }
 
 /* A first launch that seems to have waited for what was let in may have been as long. */
@@ -754,7 +841,38 @@ static void first_that_waited(void)
 	launch(B, 2, 10 * US);
 	ends(A);
 	is("needed", weir.needed, 1);
-	within("it counts for half (us)", weir.unknown_ns / US, 9900, 10500);
+	within("it counts for half (us)", weir.waited_ns / US, 9900, 10500);
+	weir.waited_ns = 30 * MS;
+	launch_behind(A, 3, 10 * US, 4);
+	launch(B, 4, 10 * US);
+	ends(A);
+	within("with others that waited longer (us)", weir.waited_ns / US, 14900, 15000);
+	nothing_left();
+}
+
+/* A launch that was waited for and came late by any time has others stall no later, and what is let
+ * in grow not much more slowly. */
+static void waited_for_the_host(void)
+{
+	begins(300 * US);
+	next_look = now_ns;
+	launch_behind(A, 1, 10 * US, 2);
+	lasts(1000 * MS); /* the host compiles */
+	launch(B, 2, 10 * US);
+	ends(A);
+	ends(B);
+	is("it counts for (us)", weir.waited_ns / US, 40000);
+	within("how long others take (us)", weir.unknown_ns / US, 0, 10);
+	for (uint32_t i = 0; i < 8; i++) {
+		uint64_t from = now_ns;
+		launch_behind(A, 10 + 2 * i, 10 * US, launches + 2);
+		launch(B, 11 + 2 * i, 10 * US);
+		within("its peer is let in after (us)", (now_ns - from) / US, 16000, 18000);
+		ends(A);
+		ends(B);
+		lasts(MS);
+	}
+	within("and that is forgotten (us)", weir.waited_ns / US, 0, 10000);
 	nothing_left();
 }
 
@@ -803,6 +921,7 @@ static void releases(void)
 		.progress_ns = now_ns - 16 * MS, .aside_since = now_ns - MS, .joined = 8};
 	weir.needed = 4;
 	weir.unknown_ns = 100 * MS;
+	weir.waited_ns = 20 * MS;
 	weir.let_ns = now_ns - 1500 * US;
 	is("before", weir_released(&s, now_ns), false);
 	is("needed", weir.needed, 2);
@@ -810,6 +929,7 @@ static void releases(void)
 	is("since", weir_released(&s, now_ns), true);
 	is("needed then", weir.needed, 9);
 	is("first launches are not as long then", weir.unknown_ns, 50 * MS);
+	is("nor those that waited", weir.waited_ns, 10 * MS);
 	s.aside_since -= 10 * MS;
 	weir.let_ns = now_ns - 2100 * US;
 	is("long before", weir_released(&s, now_ns), false);
@@ -1147,9 +1267,11 @@ static void firsts_fade(void)
 	begins(2 * MS);
 	next_look = now_ns;
 	weir.unknown_ns = 40960 * US;
+	weir.waited_ns = 20480 * US;
 	launch(A, 1, 10 * US);
 	ends(A);
 	is("after one that was short (us)", weir.unknown_ns / US, 40950);
+	is("of what waited", weir.waited_ns / US, 20475);
 }
 
 /* What is open when the context has failed is over as well. */
@@ -1210,9 +1332,11 @@ static void means(void)
 	X(kernels_anew) X(many_anew) X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
 	X(needed_unknown) X(releases) \
-	X(unseen) X(unmarked) X(never_seen) X(unseen_stalls) X(strangers) \
+	X(unseen) X(unmarked) X(never_seen) X(unmarked_for_long) X(had_for_long) X(had_again) \
+	X(unseen_stalls) X(strangers) \
 	X(strangers_that_end) X(strangers_unwatched) \
-	X(doubles) X(first_that_waited) X(strangers_elsewhere) X(late_aside) \
+	X(doubles) X(first_that_waited) \
+	X(waited_for_the_host) X(strangers_elsewhere) X(late_aside) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
 	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
 	X(pauses) X(waits_for_another) X(few_looks) X(alone_for_sure) X(distrusted) X(lock_in) \
