@@ -21,7 +21,6 @@ var (
 		"winogradIn":  "arm64 computes columns again for each two rows, amd64 stores them",
 		"winogradOut": "arm64 interleaves columns as it stores them, amd64 in registers",
 		"bytes":       "amd64 multiplies by words of up to twelve rows, arm64 by lanes of three",
-		"widen":       "amd64 goes over many blocks by itself, arm64 takes one",
 	}
 	// missing are those that one architecture lacks.
 	missing = map[string]string{

@@ -58,6 +58,11 @@ func (c Code) Field32(field string, of, to Reg) {
 	c.pick("MOVL %s(%s), %s", "MOVWU %s(%s), %s", field, of, to)
 }
 
+// Field8 is [Code.Field] for 8 bits without a sign.
+func (c Code) Field8(field string, of, to Reg) {
+	c.pick("MOVBQZX %s(%s), %s", "MOVBU %s(%s), %s", field, of, to)
+}
+
 // Shift multiplies a register by a power of two.
 func (c Code) Shift(power int, r Reg) { c.pick("SHLQ $%d, %s", "LSL $%d, %s", power, r) }
 

@@ -28,15 +28,7 @@ func (w *Weights) widen(x *strip) {
 		widenGo(x)
 		return
 	}
-	block := 4 * x.lanes * (1 + x.chunks)
-	for g := range x.blocks {
-		var zeros [8]float32
-		for c := range zeros {
-			zeros[c] = x.zero(g, c)
-		}
-		widenNEON(&x.dst[g*8*x.chunks*x.stride/4], x.stride, &x.scales[g*block], &x.q[g*block],
-			&zeros[0], x.chunks)
-	}
+	widenNEON(x)
 }
 
 // quantise does what quantiseGo does.

@@ -13,8 +13,7 @@ func bytesDot2(t *tile)
 //go:noescape
 func bytesDot3(t *tile)
 
-// widenNEON does what widenGo does of one block of eight columns, with zero points less 8 as
-// floats. The stride is in bytes.
+// widenNEON does what widenGo does.
 //
 //go:noescape
-func widenNEON(dst *float32, stride int, scales, q *byte, zeros *float32, chunks int)
+func widenNEON(x *strip)

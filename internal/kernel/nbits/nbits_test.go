@@ -193,6 +193,7 @@ func TestWiden(t *testing.T) {
 		for _, zeros := range []Zeros{Centred, Nibbles, Reals} {
 			for _, s := range shapes {
 				w := newRandom(t, r, s.n, s.k, s.block, zeros)
+				w.widens(t, w.Panels()-1, w.Columns(), 0, s.k) // whole blocks, several at once
 				for range 10 {
 					k0 := r.IntN(s.k)
 					k1 := k0 + 1 + r.IntN(s.k-k0)

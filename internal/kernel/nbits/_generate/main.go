@@ -21,13 +21,23 @@ type vector struct {
 var (
 	avx2   = vector{asm.AVX2, 3, 3, "VPAND", "VMOVDQU", "VPXOR"}
 	avx512 = vector{asm.AVX512, 4, 12, "VPANDD", "VMOVDQU32", "VPXORD"}
+	neon   = vector{Vector: asm.VectorNEON} // whose products stand in neon.go
 )
 
 // kernels writes the functions of one width.
 type kernels struct {
-	*asm.File
+	asm.Code
 	v vector
 }
+
+// newKernels begins a file of functions.
+func newKernels(arch string) *kernels {
+	return &kernels{Code: asm.Code{File: asm.NewFileFor(arch, "internal/kernel/nbits/_generate",
+		"nbits")}}
+}
+
+// use takes the functions that follow for a width.
+func (k *kernels) use(v vector) { k.v, k.Vector = v, v.Vector }
 
 // op writes one instruction; operands that are numbers are vector registers of the width.
 func (k *kernels) op(name string, operands ...any) {
@@ -65,9 +75,10 @@ func (k *kernels) choice(name string, most int, reference string) {
 
 func main() {
 	asm.Main(func(folder string) error {
-		k := &kernels{File: asm.NewFile("internal/kernel/nbits/_generate", "nbits")}
+		k := newKernels("amd64")
 		tables(k)
-		for _, k.v = range []vector{avx2, avx512} {
+		for _, v := range []vector{avx2, avx512} {
+			k.use(v)
 			floats(k)
 			byteProducts(k)
 			widen(k)
@@ -76,7 +87,7 @@ func main() {
 		if err := k.Save(folder, "nbits_amd64"); err != nil {
 			return err
 		}
-		return neon(folder)
+		return arm64(folder)
 	})
 }
 

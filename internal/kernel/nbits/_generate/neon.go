@@ -24,14 +24,15 @@ const (
 	neonHalf   = 31 // a mask of the low halves
 )
 
-// neon writes the functions for arm64.
-func neon(folder string) error {
-	f := asm.NewFileFor("arm64", "internal/kernel/nbits/_generate", "nbits")
+// arm64 writes the functions for arm64.
+func arm64(folder string) error {
+	k := newKernels("arm64")
 	for rows := 1; rows <= neonRows; rows++ {
-		bytesNEON(f, rows)
+		bytesNEON(k.File, rows)
 	}
-	widenNEON(f)
-	return f.Save(folder, "nbits_arm64")
+	k.use(neon)
+	widen(k)
+	return k.Save(folder, "nbits_arm64")
 }
 
 // bytesNEON writes the product of so many rows of bytes by a panel of eight columns: SDOT
@@ -99,35 +100,4 @@ func bytesNEON(f *asm.File, rows int) {
 		f.Op("ADD R8, R7")
 	}
 	f.Op("RET")
-}
-
-// widenNEON writes the chunks of a block of eight columns as floats.
-func widenNEON(f *asm.File) {
-	f.Func("widenNEON", "dst *float32, stride int, scales, q *byte, zeros *float32, chunks int", 48,
-		"does what widenGo does of one block of eight columns, with zero points less 8 as floats. "+
-			"The stride is in bytes.")
-	f.Ops("MOVD dst+0(FP), R0", "MOVD stride+8(FP), R1", "MOVD scales+16(FP), R2",
-		"MOVD q+24(FP), R3", "MOVD zeros+32(FP), R4", "MOVD chunks+40(FP), R5",
-		"FLDPQ (R2), (F0, F1)", "FLDPQ (R4), (F8, F9)", "MOVD $15, R6", "VDUP R6, V31.S4",
-		"MOVD $8, R6", "VDUP R6, V29.S4")
-	f.Label("chunk")
-	f.Op("FLDPQ.P 32(R3), (F%d, F%d)", neonWords, neonWords+1)
-	for k := range 8 {
-		for j := range 2 {
-			x := neonLow + j
-			if shift := k%4*8 + k/4*4; shift > 0 {
-				f.Vec("USHR", x, neonWords+j, shift)
-				f.Vec("AND", x, x, neonHalf)
-			} else {
-				f.Vec("AND", x, neonWords+j, neonHalf)
-			}
-			f.Vec("SUB", x, x, neonEight)
-			f.Vec("SCVTF", x, x)
-			f.Vec("FSUB", x, x, neonOff+j)
-			f.Vec("FMUL", x, x, neonScales+j)
-		}
-		f.Op("FSTPQ (F%d, F%d), (R0)", neonLow, neonLow+1)
-		f.Op("ADD R1, R0")
-	}
-	f.Ops("SUB $1, R5", "CBNZ R5, chunk", "RET")
 }

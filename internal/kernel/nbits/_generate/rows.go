@@ -1,47 +1,201 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
+
+// Registers of widen: a strip's fields, the chunks of a block that are left, and on amd64 the fifth
+// row and three times the stride.
+var (
+	stripOf    = asm.Reg{AMD64: "AX", ARM64: "R0"}
+	stripTo    = asm.Reg{AMD64: "DI", ARM64: "R1"}
+	stripBy    = asm.Reg{AMD64: "DX", ARM64: "R2"}
+	scales     = asm.Reg{AMD64: "R8", ARM64: "R3"}
+	words      = asm.Reg{AMD64: "SI", ARM64: "R4"}
+	zeroPoints = asm.Reg{AMD64: "R12", ARM64: "R5"}
+	wideZeros  = asm.Reg{AMD64: "R10", ARM64: "R6"}
+	chunks     = asm.Reg{AMD64: "R13", ARM64: "R7"}
+	blocks     = asm.Reg{AMD64: "BX", ARM64: "R8"}
+	chunksLeft = asm.Reg{AMD64: "CX", ARM64: "R9"}
+)
+
+// Vectors of widen, of which arm64 has two each for the eight columns of a panel.
+const (
+	wideQ = iota
+	wideW
+	wideZero
+	wideScale
+	wideEight
+	wideTable // or a mask of four bits
+)
+
+// panel is the vectors of one kind, and lanes how many columns they have.
+func (k *kernels) panel(kind int) []int {
+	if k.ARM64() {
+		return []int{2 * kind, 2*kind + 1}
+	}
+	return []int{kind}
+}
+
+func (k *kernels) lanes() int { return len(k.panel(0)) * k.v.Lanes }
+
+// do is [asm.Code.Do] for all vectors of a kind.
+func (k *kernels) do(op asm.Operation, d, x, y int) {
+	for j := range k.panel(d) {
+		k.Do(op, k.panel(d)[j], k.panel(x)[j], k.panel(y)[j])
+	}
+}
 
 // widen writes the function that turns blocks of a panel into rows of floats.
 func widen(k *kernels) {
-	const q, w, zero, scale, eight, table = 0, 1, 2, 3, 4, 5
 	k.Func("widen"+k.v.Name, "x *strip", 8, "does what widenGo does.")
-	k.Ops("MOVQ x+0(FP), AX", "MOVQ strip_dst(AX), DI", "MOVQ strip_stride(AX), DX",
-		"MOVQ strip_scales(AX), R8", "MOVQ strip_q(AX), SI", "MOVQ strip_zeros(AX), R12",
-		"MOVBQZX strip_wide(AX), R10", "MOVQ strip_chunks(AX), R13", "MOVQ strip_blocks(AX), BX",
-		"LEAQ (DX)(DX*2), R11")
-	k.spread(eight, 8)
+	k.Argument("x", 0, stripOf)
+	for _, f := range []struct {
+		name string
+		to   asm.Reg
+	}{{"dst", stripTo}, {"stride", stripBy}, {"scales", scales}, {"q", words},
+		{"zeros", zeroPoints}, {"wide", wideZeros}, {"chunks", chunks}, {"blocks", blocks}} {
+		if f.name == "wide" {
+			k.Field8("strip_"+f.name, stripOf, f.to)
+		} else {
+			k.Field("strip_"+f.name, stripOf, f.to)
+		}
+	}
+	if !k.ARM64() {
+		k.Ops("LEAQ (DX)(DX*2), R11")
+	}
+	k.spreads(wideEight, 8)
 	if k.v.Wide() {
-		k.op("VMOVUPS", "·centred<>(SB)", table)
+		k.op("VMOVUPS", "·centred<>(SB)", wideTable)
 	} else {
-		k.spread(table, 15)
+		k.spreads(wideTable, 15)
 	}
 	k.Label("block")
-	k.op("VMOVUPS", "(R8)", scale)
-	k.Ops("MOVQ R13, CX")
-	k.clear(zero)
-	k.Ops("TESTQ R12, R12", "JZ chunk", "TESTQ R10, R10", "JZ narrow")
-	k.op("VMOVUPS", "(R12)", zero)
-	k.op("VCVTDQ2PS", eight, w)
-	k.op("VSUBPS", w, zero, zero)
-	k.Ops(fmt.Sprintf("ADDQ $%d, R12", 4*k.v.Lanes), "JMP chunk")
-	k.Label("narrow")
-	k.op("VPMOVZXBD", "(R12)", zero)
-	k.op("VPSUBD", eight, zero, zero)
-	k.op("VCVTDQ2PS", zero, zero)
-	k.Ops(fmt.Sprintf("ADDQ $%d, R12", k.v.Lanes))
-	k.chunk(q)
-	k.Ops("LEAQ (DI)(DX*4), R9")
-	for p := range 8 {
-		k.weight(p, q, w, eight, table)
-		k.op("VSUBPS", zero, w, w)
-		k.op("VMULPS", scale, w, w)
-		to := []string{"(%s)", "(%s)(DX*1)", "(%s)(DX*2)", "(%s)(R11*1)"}[place(p)%4]
-		k.op("VMOVUPS", w, fmt.Sprintf(to, []string{"DI", "R9"}[place(p)/4]))
+	k.take(scales, wideScale)
+	k.Copy(chunks, chunksLeft)
+	k.blockZeros()
+	k.Label("chunk")
+	k.widenChunk()
+	k.Advance(words, 4*k.lanes())
+	k.Down(chunksLeft, "chunk")
+	k.Copy(words, scales)
+	k.Advance(words, 4*k.lanes())
+	k.Down(blocks, "block")
+	k.Return()
+}
+
+// spreads fills the vectors of a kind with a number.
+func (k *kernels) spreads(kind int, value uint32) {
+	if !k.ARM64() {
+		k.spread(kind, value)
+		return
 	}
-	k.Ops("LEAQ (DI)(DX*8), DI", fmt.Sprintf("ADDQ $%d, SI", 4*k.v.Lanes), "DECQ CX", "JNZ chunk",
-		"MOVQ SI, R8", fmt.Sprintf("ADDQ $%d, SI", 4*k.v.Lanes), "DECQ BX", "JNZ block")
-	k.end()
+	k.Op("MOVD $%d, R10", value)
+	for _, r := range k.panel(kind) {
+		k.Op("VDUP R10, V%d.S4", r)
+	}
+}
+
+// take reads a panel's floats, or words.
+func (k *kernels) take(from asm.Reg, kind int) {
+	switch {
+	case k.ARM64():
+		k.Load(0, from, k.panel(kind)...)
+	case kind == wideQ:
+		k.op(k.v.load, "("+from.AMD64+")", kind)
+	default:
+		k.op("VMOVUPS", "("+from.AMD64+")", kind)
+	}
+}
+
+// floating makes floats of whole numbers.
+func (k *kernels) floating(to, from int) {
+	for j, r := range k.panel(to) {
+		if k.ARM64() {
+			k.Vec("SCVTF", r, k.panel(from)[j])
+		} else {
+			k.op("VCVTDQ2PS", from, r)
+		}
+	}
+}
+
+// blockZeros reads the zero points of a block, floats or bytes, less 8, or makes zeros where there
+// are none. What follows is the label chunk.
+func (k *kernels) blockZeros() {
+	for _, r := range k.panel(wideZero) {
+		if k.ARM64() {
+			k.Zero(r)
+		} else {
+			k.clear(r)
+		}
+	}
+	k.IfZero(zeroPoints, "chunk")
+	k.IfZero(wideZeros, "narrow")
+	k.take(zeroPoints, wideZero)
+	k.floating(wideW, wideEight)
+	k.do(asm.Sub, wideZero, wideZero, wideW)
+	k.Advance(zeroPoints, 4*k.lanes())
+	k.Jump("chunk")
+	k.Label("narrow")
+	if zero := k.panel(wideZero); k.ARM64() {
+		k.Op("FMOVD (R5), F%d", zero[0])
+		k.Vec("UXTL.B", zero[0], zero[0])
+		k.Vec("UXTL2", zero[1], zero[0])
+		k.Vec("UXTL", zero[0], zero[0])
+	} else {
+		k.op("VPMOVZXBD", "(R12)", wideZero)
+	}
+	k.do(asm.SubInt32, wideZero, wideZero, wideEight)
+	k.floating(wideZero, wideZero)
+	k.Advance(zeroPoints, k.lanes())
+}
+
+// widenChunk writes eight rows: on amd64 in the order of a word's numbers, and on arm64 of rows,
+// down which the pointer walks.
+func (k *kernels) widenChunk() {
+	k.take(words, wideQ)
+	if !k.ARM64() {
+		k.Ops("LEAQ (DI)(DX*4), R9")
+	}
+	for n := range 8 {
+		p := n
+		if k.ARM64() {
+			p = 2*(n%4) + n/4
+		}
+		k.weights(p)
+		k.do(asm.Sub, wideW, wideW, wideZero)
+		k.do(asm.Mul, wideW, wideW, wideScale)
+		if k.ARM64() {
+			k.Store(0, stripTo, k.panel(wideW)...)
+			k.AddTimes(stripTo, stripBy, 1)
+			continue
+		}
+		to := []string{"(%s)", "(%s)(DX*1)", "(%s)(DX*2)", "(%s)(R11*1)"}[place(p)%4]
+		k.op("VMOVUPS", wideW, fmt.Sprintf(to, []string{"DI", "R9"}[place(p)/4]))
+	}
+	if !k.ARM64() {
+		k.Ops("LEAQ (DI)(DX*8), DI")
+	}
+}
+
+// weights makes floats of the p-th numbers of words, less 8.
+func (k *kernels) weights(p int) {
+	if !k.ARM64() {
+		k.weight(p, wideQ, wideW, wideEight, wideTable)
+		return
+	}
+	for j, w := range k.panel(wideW) {
+		from, mask := k.panel(wideQ)[j], k.panel(wideTable)[j]
+		if p > 0 {
+			k.Vec("USHR", w, from, 4*p)
+			from = w
+		}
+		k.Vec("AND", w, from, mask)
+	}
+	k.do(asm.SubInt32, wideW, wideW, wideEight)
+	k.floating(wideW, wideW)
 }
 
 // quantise writes the function that rounds the blocks of a row to bytes.
