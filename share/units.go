@@ -129,30 +129,30 @@ func (s UnitSet) All() iter.Seq[int] {
 }
 
 // String lists the units as ranges, such as "0-3,7"; an empty set is "none".
-func (s UnitSet) String() string {
-	var parts []string
-	for u := 0; u < MaxUnits; u++ {
-		if !s.Has(u) {
-			continue
+func (s UnitSet) String() string { return string(s.text()) }
+
+func (s UnitSet) text() []byte {
+	if s.Empty() {
+		return []byte("none")
+	}
+	var b []byte
+	for u := range s.All() {
+		begins, ends := !s.Has(u-1), !s.Has(u+1)
+		switch {
+		case begins && len(b) > 0:
+			b = append(b, ',')
+		case ends && !begins:
+			b = append(b, '-')
 		}
-		first := u
-		for s.Has(u + 1) {
-			u++
-		}
-		if u == first {
-			parts = append(parts, strconv.Itoa(u))
-		} else {
-			parts = append(parts, strconv.Itoa(first)+"-"+strconv.Itoa(u))
+		if begins || ends {
+			b = strconv.AppendInt(b, int64(u), 10)
 		}
 	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, ",")
+	return b
 }
 
 // MarshalText writes String's form.
-func (s UnitSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s UnitSet) MarshalText() ([]byte, error) { return s.text(), nil }
 
 // UnmarshalText reads String's form.
 func (s *UnitSet) UnmarshalText(text []byte) error {
