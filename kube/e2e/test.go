@@ -47,6 +47,7 @@ var steps = []struct {
 }{
 	{"the API server takes what the chart makes", true, (*tester).apply},
 	{"what cannot be is refused at admission", true, (*tester).refused},
+	{"annotations are a claim at admission, or are refused", true, (*tester).annotated},
 	{"weir runs on the node, and publishes its devices", false, (*tester).installed},
 	{"8 pods on 2 devices have their memory to the byte", false, (*tester).memory},
 	{"a claim that can never fit waits, and an event says why", false, (*tester).never},
@@ -56,6 +57,7 @@ var steps = []struct {
 	{"what the driver refuses is in an event of the pod", false, (*tester).told},
 	{"what pods had comes back, to the byte", false, (*tester).back},
 	{"a pod has a whole device by the extended resource", false, (*tester).extended},
+	{"a pod has a part of a device by annotations", false, (*tester).short},
 	{"weir goes, and leaves nothing of claims", false, (*tester).uninstall},
 }
 

@@ -1,7 +1,8 @@
 // Command weir-node is weir on a node of a Kubernetes cluster: "run" is the driver of devices that
 // serves the kubelet, "hold" the hook that holds a container to its part of the node's CPU, and
-// "install" puts both where the host finds them. "why" runs once in a cluster, and says of pods
-// that wait for devices why.
+// "install" puts both where the host finds them. "why" and "short" run once in a cluster: one says
+// of pods that wait for devices why, the other makes claim templates for pods that ask by
+// annotations.
 package main
 
 import (
@@ -26,6 +27,7 @@ import (
 	"github.com/weirgpu/weir/internal/nvml"
 	"github.com/weirgpu/weir/kube/dra"
 	"github.com/weirgpu/weir/kube/node/plugin"
+	"github.com/weirgpu/weir/kube/node/short"
 	"github.com/weirgpu/weir/kube/node/why"
 	"github.com/weirgpu/weir/share"
 )
@@ -39,7 +41,8 @@ func main() {
 
 func command(args []string) error {
 	if len(args) == 0 {
-		return errors.New("want run, hold, install or why: weir-node run --help shows the flags")
+		return errors.New("want run, hold, install, why or short: weir-node run --help shows " +
+			"the flags")
 	}
 	switch args[0] {
 	case "run":
@@ -50,8 +53,10 @@ func command(args []string) error {
 		return install(args[1:])
 	case "why":
 		return explain(args[1:])
+	case "short":
+		return shorten(args[1:])
 	}
-	return fmt.Errorf("%s: want run, hold, install or why", args[0])
+	return fmt.Errorf("%s: want run, hold, install, why or short", args[0])
 }
 
 // hold is called by the container runtime with the container's state on standard input.
@@ -190,5 +195,27 @@ func explain(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return why.Run(ctx, why.Options{Client: c, Every: *every, Again: *again,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+}
+
+// shorten makes the claim templates of pods that ask by annotations.
+func shorten(args []string) error {
+	f := flag.NewFlagSet("short", flag.ContinueOnError)
+	kubeconfig := f.String("kubeconfig", "", "of the API server (default: that of the pod)")
+	every := f.Duration("every", 5*time.Second, "how often what failed is tried again")
+	unused := f.Duration("unused", time.Minute, "for how long what nobody waits for is kept")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *every <= 0 || *unused < 0 {
+		return fmt.Errorf("short: --every %v, --unused %v: want times above 0", *every, *unused)
+	}
+	c, err := client(*kubeconfig)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return short.Run(ctx, short.Options{Client: c, Every: *every, Unused: *unused,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 }
