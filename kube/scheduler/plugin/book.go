@@ -17,14 +17,17 @@ import (
 // late, or the inner plug-in, which knows first.
 type book struct {
 	claims map[types.UID]*entry
-	on     map[string]map[types.UID]*resourceapi.ResourceClaim // those with devices, by node
+	on     map[string]map[types.UID]*resourceapi.ResourceClaim // those with devices, by place
 }
 
 type entry struct {
 	claim   *resourceapi.ResourceClaim // as it was told last
 	pending *resourceapi.ResourceClaim // allocated and not yet written
-	node    string                     // where it has devices
+	place   string                     // where it has devices: a node, or homeless of a pool
 }
+
+// homeless is where claims are whose pool is of no node yet. No node has such a name.
+func homeless(pool string) string { return "pool/" + pool }
 
 func newBook() book {
 	return book{claims: map[types.UID]*entry{},
@@ -100,32 +103,37 @@ func older(a, b string) bool {
 
 // enter has the cluster hold what a claim has. It returns keys of promises that are kept by it.
 func (p *Plugin) enter(uid types.UID, e *entry) []string {
-	delete(p.book.on[e.node], uid)
-	if len(p.book.on[e.node]) == 0 {
-		delete(p.book.on, e.node)
+	delete(p.book.on[e.place], uid)
+	if len(p.book.on[e.place]) == 0 {
+		delete(p.book.on, e.place)
 	}
+	e.place = ""
 	c := e.now()
 	if c == nil {
 		delete(p.book.claims, uid)
 	}
-	h, ok := p.holderOf(c)
+	h, pool, ok := p.holderOf(c)
 	if !ok {
 		return p.live.Drop(claimKey(uid))
 	}
-	if p.book.on[h.Node] == nil {
-		p.book.on[h.Node] = map[types.UID]*resourceapi.ResourceClaim{}
+	e.place = h.Node
+	if e.place == "" {
+		e.place = homeless(pool)
 	}
-	p.book.on[h.Node][uid], e.node = c, h.Node
+	if p.book.on[e.place] == nil {
+		p.book.on[e.place] = map[types.UID]*resourceapi.ResourceClaim{}
+	}
+	p.book.on[e.place][uid] = c
 	p.live.Hold(h)
 	return nil
 }
 
 func claimKey(uid types.UID) string { return "claim/" + string(uid) }
 
-// holderOf is what a claim holds of weir's devices; ok is false for none.
-func (p *Plugin) holderOf(c *resourceapi.ResourceClaim) (h live.Holder, ok bool) {
+// holderOf is what a claim holds of weir's devices, and of which pool; ok is false for none.
+func (p *Plugin) holderOf(c *resourceapi.ResourceClaim) (h live.Holder, pool string, ok bool) {
 	if c == nil || c.Status.Allocation == nil {
-		return h, false
+		return h, "", false
 	}
 	h = live.Holder{Key: claimKey(c.UID), Priority: math.MinInt32, Yields: yields(c)}
 	for i := range c.Status.Allocation.Devices.Results {
@@ -133,7 +141,8 @@ func (p *Plugin) holderOf(c *resourceapi.ResourceClaim) (h live.Holder, ok bool)
 		if r.Driver != p.args.Driver || r.AdminAccess != nil && *r.AdminAccess {
 			continue
 		}
-		h.Node = p.pools[r.Pool]
+		pool = r.Pool
+		h.Node = p.pools[pool]
 		h.Parts = append(h.Parts, live.Part{Request: requestOf(r), Devices: []string{r.Device}})
 	}
 	if n := len(c.Status.ReservedFor); n == 1 && c.Status.ReservedFor[0].Resource == "pods" {
@@ -141,7 +150,7 @@ func (p *Plugin) holderOf(c *resourceapi.ResourceClaim) (h live.Holder, ok bool)
 	} else if n > 1 {
 		h.Yields = false
 	}
-	return h, len(h.Parts) > 0
+	return h, pool, len(h.Parts) > 0
 }
 
 // requestOf is what one result of an allocation takes of its device. A share without compute takes

@@ -75,7 +75,7 @@ func (p *Plugin) read(pod *v1.Pod) (*demand, error) {
 // claim adds what a claim asks for.
 func (p *Plugin) claim(d *demand, c *resourceapi.ResourceClaim) error {
 	if c.Status.Allocation != nil {
-		h, ok := p.holderOf(c)
+		h, _, ok := p.holderOf(c)
 		d.foreign = d.foreign || !ok || d.node != "" && d.node != h.Node
 		d.node = h.Node
 		return nil

@@ -75,10 +75,8 @@ func (p *Plugin) sliceIs(s *resourceapi.ResourceSlice) {
 		return
 	}
 	p.pools[s.Spec.Pool.Name] = node
-	for uid, e := range p.book.claims {
-		if e.node == "" {
-			p.enter(uid, e) // it may have been told before its pool was
-		}
+	for uid := range p.book.on[homeless(s.Spec.Pool.Name)] { // told before their pool was
+		p.enter(uid, p.book.claims[uid])
 	}
 }
 
