@@ -4,7 +4,7 @@
 //
 //	kube/e2e/run                  # all of it; what is missed ends it with 1
 //	kube/e2e/run -restarts 100    # the driver is killed and started again so often
-//	kube/e2e/run up -kwok 500     # a control plane to work with, until it is interrupted
+//	kube/e2e/run up -kwok         # a control plane to work with, until it is interrupted
 //
 // The device is simulated and labelled fake; all else is real. Exit code 3 says that the binaries
 // are not there, or that this machine cannot be a node.
@@ -85,7 +85,8 @@ func command(ctx context.Context, args []string) error {
 func up(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("up", flag.ContinueOnError)
 	nodes := f.Bool("kwok", false, "have kwok play the kubelets of all nodes that are made")
-	scheduler := f.String("scheduler", "", "program in place of Kubernetes' scheduler")
+	scheduler := f.String("scheduler", "", "program in place of Kubernetes' scheduler; "+
+		"none: there is none")
 	profile := f.String("profile", "", "file of YAML that its configuration has besides")
 	if err := f.Parse(args); err != nil || f.NArg() > 0 {
 		return fmt.Errorf("%w: e2e up -h shows what there is", errUsage)

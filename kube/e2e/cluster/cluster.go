@@ -35,7 +35,8 @@ type Options struct {
 	// Loopback has the API server listen on 127.0.0.1, where no containers reach it, and needs no
 	// rights. Without it the server has an address of its own on the machine's loopback device.
 	Loopback bool
-	// Scheduler is run in place of Kubernetes' own, with the same flags; empty: the own one.
+	// Scheduler is run in place of Kubernetes' own, with the same flags; empty: the own one;
+	// "none": there is none.
 	Scheduler string
 	// Profile is what the scheduler's configuration has beyond how it finds the server: YAML.
 	Profile string

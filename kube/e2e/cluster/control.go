@@ -137,6 +137,9 @@ current-context: x
 
 // scheduler starts the scheduler, or what takes its place.
 func (c *Cluster) scheduler(o *Options) error {
+	if o.Scheduler == "none" {
+		return nil
+	}
 	in, err := c.kubeconfig("scheduler", c.tokenOf(schedulerUser))
 	if err != nil {
 		return err

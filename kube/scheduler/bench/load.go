@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -37,10 +38,14 @@ func parallel(n, workers int, f func(i int) error) error {
 // workers is how many create objects at a time.
 const workers = 32
 
+// kindLabel of a node says for what measurement it was made.
+const kindLabel = "bench"
+
 // machine is a node to make.
 type machine struct {
 	name, model string
-	cpu         int64 // thousandths of a core
+	kind        string // of what measurement
+	cpu         int64  // thousandths of a core
 	memory      int64
 	devices     int
 }
@@ -75,7 +80,8 @@ func (b *bench) nodes(ctx context.Context, machines []machine) error {
 		}
 		ready := 0
 		for i := range all.Items {
-			if len(all.Items[i].Spec.Taints) == 0 {
+			if n := &all.Items[i]; len(n.Spec.Taints) == 0 &&
+				n.Labels[kindLabel] == machines[0].kind {
 				ready++
 			}
 		}
@@ -95,7 +101,8 @@ func (b *bench) node(ctx context.Context, m *machine) error {
 	_, err := b.client.CoreV1().Nodes().Create(ctx, &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name,
 			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
-			Labels:      map[string]string{"kubernetes.io/hostname": m.name}},
+			Labels: map[string]string{"kubernetes.io/hostname": m.name,
+				kindLabel: m.kind}},
 		Status: v1.NodeStatus{Capacity: size, Allocatable: size, Conditions: []v1.NodeCondition{{
 			Type: v1.NodeReady, Status: v1.ConditionTrue, LastHeartbeatTime: metav1.Now(),
 			LastTransitionTime: metav1.Now()}}}}, metav1.CreateOptions{})
@@ -143,7 +150,18 @@ type shape struct {
 func (b *bench) template(ctx context.Context, s *shape) (string, error) {
 	name := fmt.Sprintf("t-%d-%d-%d-%s-%x.t", s.devices, s.units, s.bytes>>20, s.class, s.models)
 	name = strings.ReplaceAll(strings.ReplaceAll(name, "--", "-0-"), "-.", "-0.")
-	t := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	t := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: s.claim()}}
+	_, err := b.client.ResourceV1().ResourceClaimTemplates("default").Create(ctx, t,
+		metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		err = nil
+	}
+	return name, err
+}
+
+// claim is what a pod of a shape claims.
+func (s *shape) claim() (to resourceapi.ResourceClaimSpec) {
 	for i := range s.devices {
 		r := &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.weir.dev",
 			Capacity: &resourceapi.CapacityRequirements{
@@ -155,23 +173,18 @@ func (b *bench) template(ctx context.Context, s *shape) (string, error) {
 				Expression: fmt.Sprintf(`device.attributes["gpu.weir.dev"].model in %s`,
 					quoted(s.models))}}}
 		}
-		t.Spec.Spec.Devices.Requests = append(t.Spec.Spec.Devices.Requests,
+		to.Devices.Requests = append(to.Devices.Requests,
 			resourceapi.DeviceRequest{Name: fmt.Sprint("r", i), Exactly: r})
 	}
 	if s.class != "" {
-		t.Spec.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{
+		to.Devices.Config = []resourceapi.DeviceClaimConfiguration{{
 			DeviceConfiguration: resourceapi.DeviceConfiguration{
 				Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: "gpu.weir.dev",
 					Parameters: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion": `+
 						`"gpu.weir.dev/v1alpha1", "kind": "ShareParameters", "class": %q}`,
 						s.class)}}}}}
 	}
-	_, err := b.client.ResourceV1().ResourceClaimTemplates("default").Create(ctx, t,
-		metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		err = nil
-	}
-	return name, err
+	return to
 }
 
 // pod makes a pod of a shape.
@@ -192,6 +205,55 @@ func (b *bench) pod(ctx context.Context, name, scheduler, template string, s *sh
 		change(pod)
 	}
 	_, err := b.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+// fill gives away a part of each device by claims of nobody's, in steps of a quarter.
+func (b *bench) fill(ctx context.Context, machines []machine) error {
+	s := &shape{devices: 1, units: 250, bytes: 20 << 30}
+	parts := int(b.full * 4)
+	if parts == 0 {
+		return nil
+	}
+	_, err := b.client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "full"}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // by a measurement before
+	}
+	if err != nil {
+		return err
+	}
+	return parallel(len(machines)*parts, workers, func(i int) error {
+		m := &machines[i/parts]
+		for d := range m.devices {
+			if err := b.given(ctx, m.name, d, i%parts, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// given makes a claim that has a part of a device.
+func (b *bench) given(ctx context.Context, node string, device, part int, s *shape) error {
+	claims := b.client.ResourceV1().ResourceClaims("full")
+	c, err := claims.Create(ctx, &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d-%d", node, device, part)},
+		Spec:       s.claim()}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	r := &c.Spec.Devices.Requests[0]
+	c.Status.Allocation = &resourceapi.AllocationResult{
+		NodeSelector: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+			MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name",
+				Operator: v1.NodeSelectorOpIn, Values: []string{node}}}}}},
+		Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{{Request: r.Name,
+				Driver: "gpu.weir.dev", Pool: node, Device: fmt.Sprint("cuda-", device),
+				ShareID:          ptr.To(uuid.NewUUID()),
+				ConsumedCapacity: r.Exactly.Capacity.Requests}}}}
+	_, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
 	return err
 }
 
@@ -234,17 +296,19 @@ func pause(ctx context.Context, d time.Duration) error {
 type seen struct {
 	mu      sync.Mutex
 	pods    map[string]*v1.Pod
+	claimed map[string]time.Time
 	bound   map[string]time.Time
 	running map[string]time.Time
 	gone    map[string]time.Time
+	began   time.Time     // when the first claim of a pod was seen to have devices
 	changed chan struct{} // has one element when something did
 }
 
 // watch tells of pods until the context is done.
 func (b *bench) watch(ctx context.Context) (*seen, error) {
-	s := &seen{pods: map[string]*v1.Pod{}, bound: map[string]time.Time{},
-		running: map[string]time.Time{}, gone: map[string]time.Time{},
-		changed: make(chan struct{}, 1)}
+	s := &seen{pods: map[string]*v1.Pod{}, claimed: map[string]time.Time{},
+		bound: map[string]time.Time{}, running: map[string]time.Time{},
+		gone: map[string]time.Time{}, changed: make(chan struct{}, 1)}
 	f := informers.NewSharedInformerFactory(b.client, 0)
 	i := f.Core().V1().Pods().Informer()
 	_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -260,10 +324,21 @@ func (b *bench) watch(ctx context.Context) (*seen, error) {
 	return s, err
 }
 
+// tell has somebody who waits look.
+func (s *seen) tell() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
 func (s *seen) is(p *v1.Pod) {
 	s.mu.Lock()
 	s.pods[p.Name] = p
 	s.mu.Unlock()
+	if len(p.Status.ResourceClaimStatuses) > 0 {
+		s.note(s.claimed, p)
+	}
 	if p.Spec.NodeName != "" {
 		s.note(s.bound, p)
 	}
@@ -278,10 +353,7 @@ func (s *seen) note(in map[string]time.Time, p *v1.Pod) {
 		in[p.Name] = time.Now()
 	}
 	s.mu.Unlock()
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	s.tell()
 }
 
 // until waits until something holds, which is asked with the lock.

@@ -1,16 +1,20 @@
 // Command bench measures the scheduler with weir's plug-in in a real control plane, beside the
 // stock one in the same run:
 //
-//	kube/e2e/run up -kwok                        # prints a file; leave it running
+//	kube/e2e/run up -kwok -scheduler none        # prints a file; leave it running
 //	cd kube/scheduler && go build -o /tmp/ws .
-//	go run ./bench -kubeconfig FILE -scheduler /tmp/ws
-//	    -only rate       fractional pods bound a second, 500 nodes with 8 devices, against stock
+//	go run ./bench -kubeconfig FILE -scheduler /tmp/ws -stock kube-scheduler
+//	    -only rate       fractional pods bound a second, 500 nodes with 8 devices, against stock:
+//	                     of pods that wait
+//	    -only arrivals   the same while the pods are being made, which the server pays for too
 //	    -only gang       a gang of 512 pods on 512 nodes
 //	    -only preempt    from an opportunistic victim's end to a high-priority pod that runs
 //	    -only policy     openb's default trace: allocation against the same policy's simulation
 //
 // All but the nodes is real: pods and nodes are played by kwok. Rates are of one machine that runs
-// all of it; compare within a run. The exit code is 1 when a bound is missed.
+// all of it; compare within a run. One scheduler runs at a time, and each has the same client: the
+// time of processors that scheduler and server took goes with each rate, as those share the
+// machine. The exit code is 1 when a bound is missed.
 package main
 
 import (
@@ -20,9 +24,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -41,12 +43,15 @@ type result struct {
 type bench struct {
 	kubeconfig string
 	scheduler  string // program
+	stock      string // program
 	rounds     int
 	pods       int
+	full       float64
 	trace      string
 	verbose    bool
 
 	client *kubernetes.Clientset
+	server string // its address
 	dir    string
 	result result
 }
@@ -56,9 +61,12 @@ func main() {
 		Values: map[string]any{}}}
 	flag.StringVar(&b.kubeconfig, "kubeconfig", "", "of an administrator of the control plane")
 	flag.StringVar(&b.scheduler, "scheduler", "", "weir-scheduler, as go build makes it")
-	only := flag.String("only", "rate", "rate, gang, preempt or policy")
+	flag.StringVar(&b.stock, "stock", "", "kube-scheduler, as kube/e2e/build makes it, for rates")
+	only := flag.String("only", "rate", "rate, arrivals, gang, preempt or policy")
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each is measured; the median counts")
 	flag.IntVar(&b.pods, "pods", 1000, "pods of a round of rate")
+	flag.Float64Var(&b.full, "full", 0, "which part of each device is given away before rates "+
+		"are measured: 0, 0.25, 0.5 or 0.75")
 	flag.StringVar(&b.trace, "trace", "", "folder csv of the unpacked openb traces, for policy")
 	flag.BoolVar(&b.verbose, "v", false, "say what is done, on stderr")
 	flag.Parse()
@@ -86,10 +94,11 @@ func (b *bench) run(ctx context.Context, only string) error {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	measure, ok := map[string]func(context.Context) error{"rate": b.rate, "gang": b.gang,
-		"preempt": b.preempt, "policy": b.policy}[only]
+	b.server = config.Host
+	measure, ok := map[string]func(context.Context) error{"rate": b.rate, "arrivals": b.arrivals,
+		"gang": b.gang, "preempt": b.preempt, "policy": b.policy}[only]
 	if !ok {
-		return fmt.Errorf("-only %s: there are rate, gang, preempt and policy", only)
+		return fmt.Errorf("-only %s: there are rate, arrivals, gang, preempt and policy", only)
 	}
 	if err := measure(ctx); err != nil {
 		return err
@@ -104,50 +113,6 @@ func (b *bench) run(ctx context.Context, only string) error {
 	}
 	return nil
 }
-
-// start runs weir-scheduler with arguments of the plug-in until the function that it returns is
-// called.
-func (b *bench) start(ctx context.Context, args any) (func(), error) {
-	text, err := json.Marshal(args)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(b.dir, "scheduler.yaml")
-	err = os.WriteFile(path, fmt.Appendf(nil, configuration, b.kubeconfig, text), 0o600)
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(os.TempDir(), "weir-scheduler-bench.log"))
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, b.scheduler, "--config="+path, "--secure-port=0")
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		_ = log.Close()
-	}, nil
-}
-
-// configuration is the shipped one with a way to the server and arguments of the plug-in.
-const configuration = `apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {kubeconfig: %q, qps: 5000, burst: 10000}
-leaderElection: {leaderElect: false}
-percentageOfNodesToScore: 100
-profiles:
-  - schedulerName: weir-scheduler
-    plugins:
-      multiPoint:
-        enabled: [{name: Weir, weight: 10000}]
-        disabled: [{name: DynamicResources}, {name: PrioritySort}]
-      postFilter: {enabled: [{name: Weir}]}
-    pluginConfig: [{name: Weir, args: %s}]
-`
 
 func (b *bench) say(format string, args ...any) {
 	if b.verbose {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,10 +24,11 @@ const (
 // patience is how long a round may take.
 const patience = 10 * time.Minute
 
-func alike(n int) []machine {
+// alike are nodes with eight devices each, for one kind of measurement.
+func alike(kind string, n int) []machine {
 	all := make([]machine, n)
 	for i := range all {
-		all[i] = machine{fmt.Sprintf("n-%05d", i), "H200", 128000, 1 << 40, 8}
+		all[i] = machine{fmt.Sprintf("%s-%05d", kind, i), "H200", kind, 128000, 1 << 40, 8}
 	}
 	return all
 }
@@ -35,67 +38,153 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// rate measures fractional pods that are bound a second, stock and ours by turns.
-func (b *bench) rate(ctx context.Context) error {
-	if err := b.nodes(ctx, alike(500)); err != nil {
+// rate measures how many fractional pods that wait are bound a second.
+func (b *bench) rate(ctx context.Context) error { return b.compare(ctx, true) }
+
+// arrivals measures the same while the pods are being made.
+func (b *bench) arrivals(ctx context.Context) error { return b.compare(ctx, false) }
+
+// pace is what a round came to.
+type pace struct {
+	Rate      float64 `json:"pods_per_s"`
+	Scheduler float64 `json:"scheduler_ms_per_pod"` // of processors' time
+	Server    float64 `json:"server_ms_per_pod"`
+}
+
+// compare measures stock and ours by turns.
+func (b *bench) compare(ctx context.Context, waiting bool) error {
+	machines := alike("n", 500)
+	if err := b.nodes(ctx, machines); err != nil {
 		return err
 	}
-	stop, err := b.start(ctx, map[string]any{})
-	if err != nil {
+	if err := b.fill(ctx, machines); err != nil {
 		return err
 	}
-	defer stop()
-	names := []string{"default-scheduler", "weir-scheduler"}
-	rates := map[string][]float64{}
+	paces := map[string][]pace{}
 	for round := range b.rounds {
-		for _, name := range names {
-			r, err := b.round(ctx, fmt.Sprintf("r%d", round), name)
+		for _, name := range []string{stocks, weirs} {
+			p, err := b.round(ctx, fmt.Sprintf("r%d", round), name, waiting)
 			if err != nil {
-				return err
+				return fmt.Errorf("round %d, %s: %w", round, name, err)
 			}
-			b.say("round %d: %s binds %.1f pods a second", round, name, r)
-			rates[name] = append(rates[name], r)
+			b.say("round %d: %s binds %.1f pods a second; of processors' time a pod takes the "+
+				"scheduler %.1f ms and the server %.1f ms", round, name, p.Rate, p.Scheduler,
+				p.Server)
+			paces[name] = append(paces[name], p)
 		}
 	}
-	stock, ours := median(rates[names[0]]), median(rates[names[1]])
-	b.result.Values["stock_pods_per_s"], b.result.Values["weir_pods_per_s"] = rates[names[0]],
-		rates[names[1]]
+	stock, ours := medianRate(paces[stocks]), medianRate(paces[weirs])
+	b.result.Values["stock"], b.result.Values["weir"] = paces[stocks], paces[weirs]
 	b.result.Values["ratio"] = ours / stock
-	b.must(ours >= leastRatio*stock, "rate: %.1f pods a second, stock %.1f: %.2f times, want %d",
+	b.must(ours >= leastRatio*stock, "%.1f pods a second, stock %.1f: %.2f times, want %d",
 		ours, stock, ours/stock, leastRatio)
 	return nil
 }
 
-// round makes pods of a quarter of a device, and returns how many are bound a second from the first
-// that is made to the last that is bound.
-func (b *bench) round(ctx context.Context, prefix, scheduler string) (float64, error) {
+func medianRate(all []pace) float64 {
+	v := make([]float64, len(all))
+	for i := range all {
+		v[i] = all[i].Rate
+	}
+	return median(v)
+}
+
+// round makes pods of a quarter of a device, and returns how many are bound a second: if they wait,
+// from when the scheduler may look at them to the last that is bound; else from the first that is
+// made.
+func (b *bench) round(ctx context.Context, prefix, name string, waiting bool) (pace, error) {
 	s := &shape{cpu: 1000, memory: 1 << 30, devices: 1, units: 250, bytes: 20 << 30}
 	template, err := b.template(ctx, s)
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
-	watching, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	seen, err := b.watch(watching)
+	seen, err := b.watch(ctx)
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
-	begin := time.Now()
-	err = parallel(b.pods, workers, func(i int) error {
-		return b.pod(ctx, fmt.Sprintf("%s-%s-%05d", prefix, scheduler, i), scheduler, template, s,
-			nil)
+	start := func() (*process, error) {
+		if name == stocks {
+			return b.startStock(ctx)
+		}
+		return b.start(ctx, map[string]any{})
+	}
+	create := func(from, to int) error {
+		return parallel(to-from, workers, func(i int) error {
+			return b.pod(ctx, fmt.Sprintf("%s-%s-%05d", prefix, name, from+i), name, template, s,
+				nil)
+		})
+	}
+	r := racer{b, seen, start, create}
+	p, err := r.race(ctx, waiting)
+	if err != nil {
+		return p, err
+	}
+	return p, b.clear(ctx)
+}
+
+// racer is a scheduler's turn.
+type racer struct {
+	*bench
+	seen   *seen
+	start  func() (*process, error)
+	create func(from, to int) error
+}
+
+// warm is how many pods are bound before pods are made that count: then the scheduler runs, and
+// knows what there is.
+const warm = 10
+
+// race lets a scheduler bind pods. One that is to find them waiting is stopped while they are made.
+func (r *racer) race(ctx context.Context, waiting bool) (pace, error) {
+	p, err := r.start()
+	if err != nil {
+		return pace{}, err
+	}
+	defer p.stop()
+	if err := errors.Join(r.create(0, warm), r.bound(ctx, warm)); err != nil {
+		return pace{}, err
+	}
+	if waiting {
+		if err := r.make(ctx, p); err != nil {
+			return pace{}, err
+		}
+	}
+	mine, err := p.spent()
+	servers, err2 := r.serverSpent()
+	if err := errors.Join(err, err2); err != nil {
+		return pace{}, err
+	}
+	began := time.Now()
+	if waiting {
+		err = p.signal(syscall.SIGCONT)
+	} else {
+		err = r.create(warm, r.pods)
+	}
+	if err := errors.Join(err, r.bound(ctx, r.pods)); err != nil {
+		return pace{}, err
+	}
+	mine2, err := p.spent()
+	servers2, err2 := r.serverSpent()
+	n := float64(r.pods - warm)
+	return pace{n / latest(r.seen.bound).Sub(began).Seconds(), (mine2 - mine).Seconds() * 1e3 / n,
+		(servers2 - servers).Seconds() * 1e3 / n}, errors.Join(err, err2)
+}
+
+// make makes pods with their claims while the scheduler is stopped, and leaves it so.
+func (r *racer) make(ctx context.Context, p *process) error {
+	return errors.Join(p.signal(syscall.SIGSTOP), r.create(warm, r.pods),
+		r.seen.until(ctx, "claims of all pods", patience, func() bool {
+			return len(r.seen.claimed) == r.pods
+		}))
+}
+
+// bound waits until so many pods are.
+func (r *racer) bound(ctx context.Context, n int) error {
+	return r.seen.until(ctx, fmt.Sprint(n, " pods bound"), patience, func() bool {
+		return len(r.seen.bound) >= n
 	})
-	if err != nil {
-		return 0, err
-	}
-	err = seen.until(ctx, "all pods bound", patience, func() bool {
-		return len(seen.bound) == b.pods
-	})
-	if err != nil {
-		return 0, err
-	}
-	took := latest(seen.bound).Sub(begin)
-	return float64(b.pods) / took.Seconds(), b.clear(ctx)
 }
 
 func latest(at map[string]time.Time) (t time.Time) {
@@ -110,41 +199,50 @@ func latest(at map[string]time.Time) (t time.Time) {
 // gang measures how long a gang takes that fills 512 nodes to an eighth.
 func (b *bench) gang(ctx context.Context) error {
 	const size = 512
-	if err := b.nodes(ctx, alike(size)); err != nil {
+	if err := b.nodes(ctx, alike("n", size)); err != nil {
 		return err
 	}
-	stop, err := b.start(ctx, map[string]any{})
+	p, err := b.start(ctx, map[string]any{})
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer p.stop()
 	s := &shape{cpu: 1000, memory: 1 << 30, devices: 1, units: 1000, bytes: 80 << 30}
 	template, err := b.template(ctx, s)
 	if err != nil {
 		return err
 	}
-	var fromFirst, fromLast []float64
+	took := map[string][]float64{}
 	for round := range b.rounds {
-		first, last, err := b.gangOnce(ctx, fmt.Sprint("g", round), template, s, size)
+		t, err := b.gangOnce(ctx, fmt.Sprint("g", round), template, s, size)
 		if err != nil {
 			return err
 		}
-		b.say("round %d: a gang of %d is bound %.2f s after its first pod was made, %.2f s after "+
-			"its last", round, size, first, last)
-		fromFirst, fromLast = append(fromFirst, first), append(fromLast, last)
+		b.say("round %d: a gang of %d is bound so long after: %v", round, size, t)
+		for what, v := range t {
+			took[what] = append(took[what], v)
+		}
 	}
-	b.result.Values["from_first_pod_s"], b.result.Values["from_last_pod_s"] = fromFirst, fromLast
-	b.must(median(fromFirst) <= mostGang, "gang: %.2f s, want %.1f", median(fromFirst), mostGang)
+	b.result.Values["seconds_after"] = took
+	v := median(took[firstMade])
+	b.must(v <= mostGang, "gang: %.2f s, want %.1f", v, mostGang)
 	return nil
 }
 
-func (b *bench) gangOnce(ctx context.Context, name, template string, s *shape, size int) (first,
-	last float64, err error) {
+// What a gang's time is measured from.
+const (
+	firstMade   = "its first pod was made"
+	lastMade    = "its last pod was made"
+	lastClaimed = "its last claim was made"
+)
+
+func (b *bench) gangOnce(ctx context.Context, name, template string, s *shape,
+	size int) (map[string]float64, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	seen, err := b.watch(watching)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	member := func(p *v1.Pod) {
 		p.Annotations = map[string]string{"weir.dev/gang": name,
@@ -152,33 +250,35 @@ func (b *bench) gangOnce(ctx context.Context, name, template string, s *shape, s
 	}
 	begin := time.Now()
 	err = parallel(size, workers, func(i int) error {
-		return b.pod(ctx, fmt.Sprintf("%s-%05d", name, i), "weir-scheduler", template, s, member)
+		return b.pod(ctx, fmt.Sprintf("%s-%05d", name, i), weirs, template, s, member)
 	})
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	made := time.Now()
 	err = seen.until(ctx, "all of the gang bound", patience, func() bool {
 		return len(seen.bound) == size
 	})
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	end := latest(seen.bound)
-	return end.Sub(begin).Seconds(), end.Sub(made).Seconds(), b.clear(ctx)
+	return map[string]float64{firstMade: end.Sub(begin).Seconds(),
+		lastMade:    end.Sub(made).Seconds(),
+		lastClaimed: end.Sub(latest(seen.claimed)).Seconds()}, b.clear(ctx)
 }
 
 // preempt measures how long it takes from the end of an opportunistic pod to a pod of high priority
 // that runs in its place, in a cluster that is full.
 func (b *bench) preempt(ctx context.Context) error {
-	if err := b.nodes(ctx, alike(10)); err != nil {
+	if err := b.nodes(ctx, alike(few, 10)); err != nil {
 		return err
 	}
-	stop, err := b.start(ctx, map[string]any{})
+	p, err := b.start(ctx, map[string]any{})
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer p.stop()
 	var fromGone, fromMade []float64
 	for round := range b.rounds {
 		gone, made, err := b.swap(ctx, fmt.Sprint("s", round))
@@ -193,6 +293,9 @@ func (b *bench) preempt(ctx context.Context) error {
 	b.must(median(fromGone) <= mostSwap, "preempt: %.2f s, want %.1f", median(fromGone), mostSwap)
 	return nil
 }
+
+// few are the nodes of preempt, which others may not fill.
+const few = "few"
 
 func (b *bench) swap(ctx context.Context, prefix string) (gone, made float64, err error) {
 	low := &shape{cpu: 1000, memory: 1 << 30, devices: 1, units: 1000, bytes: 80 << 30,
@@ -214,8 +317,9 @@ func (b *bench) swap(ctx context.Context, prefix string) (gone, made float64, er
 		return 0, 0, err
 	}
 	const all = 10 * 8
+	among := func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{kindLabel: few} }
 	err = parallel(all, workers, func(i int) error {
-		return b.pod(ctx, fmt.Sprintf("%s-low-%03d", prefix, i), "weir-scheduler", lows, low, nil)
+		return b.pod(ctx, fmt.Sprintf("%s-low-%03d", prefix, i), weirs, lows, low, among)
 	})
 	if err == nil {
 		err = seen.until(ctx, "a full cluster", patience, func() bool {
@@ -226,7 +330,8 @@ func (b *bench) swap(ctx context.Context, prefix string) (gone, made float64, er
 		return 0, 0, err
 	}
 	name, begin := prefix+"-high", time.Now()
-	err = b.pod(ctx, name, "weir-scheduler", highs, &high, func(p *v1.Pod) {
+	err = b.pod(ctx, name, weirs, highs, &high, func(p *v1.Pod) {
+		among(p)
 		p.Spec.PriorityClassName = "system-cluster-critical"
 		p.Spec.PreemptionPolicy = ptr.To(v1.PreemptLowerPriority)
 	})

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weirgpu/weir/kube/place"
 	"github.com/weirgpu/weir/kube/sim"
@@ -29,16 +30,20 @@ func (b *bench) policy(ctx context.Context) error {
 	nodes, pods, workload := t.Arrivals(sim.Arrive, seed)
 	machines := make([]machine, len(nodes))
 	for i, n := range nodes {
-		machines[i] = machine{fmt.Sprintf("n-%05d", i), n.Model, n.CPU, n.Memory, len(n.Devices)}
+		machines[i] = machine{fmt.Sprintf("openb-%05d", i), n.Model, "openb", n.CPU, n.Memory,
+			len(n.Devices)}
+	}
+	if err := b.alone(ctx, "openb"); err != nil {
+		return err
 	}
 	if err := b.nodes(ctx, machines); err != nil {
 		return err
 	}
-	stop, err := b.start(ctx, map[string]any{"workload": typical(workload)})
+	run, err := b.start(ctx, map[string]any{"workload": typical(workload)})
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer run.stop()
 	got, err := b.replay(ctx, nodes, pods)
 	if err != nil {
 		return err
@@ -49,6 +54,17 @@ func (b *bench) policy(ctx context.Context) error {
 	b.must(max(points, -points) <= mostPoints, "policy: %.2f points from the simulation, want %.1f",
 		points, mostPoints)
 	return nil
+}
+
+// alone is an error where there are nodes of another measurement, which pods would go to.
+func (b *bench) alone(ctx context.Context, kind string) error {
+	n, err := b.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1,
+		LabelSelector: kindLabel + "!=" + kind})
+	if err == nil && len(n.Items) > 0 {
+		err = fmt.Errorf("node %s is of another measurement: want a cluster of its own",
+			n.Items[0].Name)
+	}
+	return err
 }
 
 func typical(w place.Workload) (all []map[string]any) {
@@ -134,7 +150,7 @@ func (b *bench) arrive(ctx context.Context, i int, r *place.Request) error {
 			return err
 		}
 	}
-	err := b.pod(ctx, podName(i), "weir-scheduler", template, s, nil)
+	err := b.pod(ctx, podName(i), weirs, template, s, nil)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("%w: the cluster is to have no pods", err)
 	}
