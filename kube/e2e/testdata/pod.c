@@ -16,7 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 4096, BATCH = 4, LOOKED = 1 << 16 };
+// The device is given the next kernels while it is at the ones before, as frameworks do it: a
+// program that waits for each before it launches another leaves the device idle in between.
+enum { MOST = 4096, BATCH = 2, AHEAD = 3, LOOKED = 1 << 16 };
 
 static uint64_t now_ns(void) {
 	struct timespec t;
@@ -65,6 +67,13 @@ static void look(CUdeviceptr at, unsigned char pattern) {
 		}
 }
 
+// launch has the device run a batch of kernels, and then mark that it has.
+static void launch(CUfunction kernel, CUstream s, CUevent done) {
+	for (int i = 0; i < BATCH; i++)
+		CHECK(CU(cuLaunchKernel)(kernel, 64, 1, 1, 256, 1, 1, 0, s, NULL, NULL));
+	CHECK(CU(cuEventRecord)(done, s));
+}
+
 static void work(unsigned us) {
 	CUcontext context;
 	CUdevice device;
@@ -84,11 +93,15 @@ static void work(unsigned us) {
 	hello(device, take(&at));
 	unsigned char pattern = (unsigned char)(1 + now_ns() % 251);
 	CHECK(CU(cuMemsetD8_v2)(at, pattern, LOOKED));
+	CUevent done[AHEAD];
+	for (int i = 0; i < AHEAD; i++) {
+		CHECK(CU(cuEventCreate)(&done[i], CU_EVENT_DISABLE_TIMING));
+		launch(kernel, s, done[i]);
+	}
 	uint64_t kernels = 0, last = now_ns(), said = last, gap = 0;
-	for (;;) {
-		for (int i = 0; i < BATCH; i++)
-			CHECK(CU(cuLaunchKernel)(kernel, 64, 1, 1, 256, 1, 1, 0, s, NULL, NULL));
-		CHECK(CU(cuStreamSynchronize)(s));
+	for (int i = 0;; i = (i + 1) % AHEAD) {
+		CHECK(CU(cuEventSynchronize)(done[i]));
+		launch(kernel, s, done[i]);
 		kernels += BATCH;
 		uint64_t t = now_ns();
 		gap = t - last > gap ? t - last : gap;
