@@ -18,6 +18,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 	"github.com/weirgpu/weir/internal/nvml"
 	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/internal/terminal"
@@ -92,6 +93,7 @@ func diagnose(ctx context.Context) (*diagnosis, error) {
 		return nil, err
 	}
 	info := on.Device.Info()
+	gemm.SettleTiles() // before it is said whether anything is in doubt
 	d.add(processorFinding(&info), instructionsFinding(cpuinfo.SupportedPath(),
 		os.Getenv(cpuinfo.PathVariable)), limitsFinding(d.Limits))
 	d.add(groupFindings(cpu.ControlGroups(), runtime.NumCPU(), &info)...)

@@ -98,13 +98,13 @@ func (f *inspectFlags) run(c *cobra.Command, path string) error {
 	}
 	res := describeModel(m.Graph)
 	res.Warnings = m.Warnings
-	if doubt := cpuinfo.Doubt(); doubt != "" {
-		res.Warnings = append(slices.Clip(res.Warnings), doubt)
-	}
 	if unknown != nil {
 		res.Unknown, res.PlanError = unknownLines(unknown), unknown.Error()
 	} else if err := res.plan(c, m.Graph, &f.dev, &f.model); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	if doubt := cpuinfo.Doubt(); doubt != "" { // the plan may be what has asked for tiles
+		res.Warnings = append(slices.Clip(res.Warnings), doubt)
 	}
 	return f.print(c.OutOrStdout(), path, res)
 }

@@ -34,8 +34,8 @@ var exitCodes = []topic{
 var environment = []topic{
 	{"WEIR_CACHE", "folder of compiled plans, or off (default: weir/plans in the user's cache " +
 		"folder)"},
-	{"WEIR_ISA", "most instructions that kernels use: plain; avx2, avx512, avx512-vnni or " +
-		"avx512-bf16; on arm64 neon, dotprod, i8mm or bf16"},
+	{"WEIR_ISA", "most instructions that kernels use: plain; avx2, avx512, avx512-vnni, " +
+		"avx512-bf16 or avx512-amx; on arm64 neon, dotprod, i8mm or bf16"},
 	{"WEIR_SERVER", "URL of the server that commands ask (default: http://localhost:8000)"},
 	{"WEIR_TOKEN", "token that they send to it"},
 	{"WEIR_NVML", "NVIDIA's management library, in place of the system's"},

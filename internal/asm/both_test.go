@@ -24,6 +24,7 @@ var (
 	}
 	// missing are those that one architecture lacks.
 	missing = map[string]string{
+		"tilesAMX": "arm64 has no registers of so many words without SME, which is another design",
 		// of amd64
 		"copyPart": "arm64 packs by vec.Transpose and runtime.memmove", "gemm.copyRows": "the same",
 		"gemm.transpose": "the same",

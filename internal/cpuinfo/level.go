@@ -73,6 +73,10 @@ func HasAVX512VBMI() bool { return HasAVX512VNNI() && cpu.X86.HasAVX512VBMI }
 // (VDPBF16PS, VCVTNEPS2BF16, VCVTNE2PS2BF16).
 func HasAVX512BF16() bool { return CurrentPath() >= PathAVX512BF16 }
 
+// HasTiles reports whether the processor has tiles that kernels may use once [PermitTiles] has
+// asked the system.
+func HasTiles() bool { return CurrentPath() >= PathAMX }
+
 // Disable makes level and every level above it absent until undo is called: it is [Limit] to the
 // best path below. Disabling Baseline does what disabling AVX2 does, and takes nothing from arm64.
 func Disable(level Level) (undo func()) {

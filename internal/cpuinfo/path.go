@@ -37,6 +37,9 @@ const (
 	// PathAVX512BF16 adds the dot products of bfloat16 (Intel Cooper Lake, Sapphire Rapids, AMD Zen
 	// 4).
 	PathAVX512BF16
+	// PathAMX adds tiles: products of 16x64 by 64x16 bytes, or 16x32 by 32x16 bfloat16 (Intel
+	// Sapphire Rapids). Before one is used [PermitTiles] must have asked the system.
+	PathAMX
 )
 
 // PathVariable is the environment variable that holds the most that kernels may use, by the name of
@@ -45,13 +48,13 @@ const (
 const PathVariable = "WEIR_ISA"
 
 var pathNames = [...]string{"plain", "neon", "dotprod", "i8mm", "bf16", "avx2", "avx512",
-	"avx512-vnni", "avx512-bf16"}
+	"avx512-vnni", "avx512-bf16", "avx512-amx"}
 
 // Paths returns those of this architecture, from the least on.
 func Paths() []Path { return slices.Clone(paths) }
 
 // String returns the name of the path: plain; neon, dotprod, i8mm or bf16; avx2, avx512,
-// avx512-vnni or avx512-bf16.
+// avx512-vnni, avx512-bf16 or avx512-amx.
 func (p Path) String() string {
 	if p < 0 || int(p) >= len(pathNames) {
 		return "unknown"
@@ -90,7 +93,7 @@ var (
 	current = int32(top)
 
 	mu     sync.Mutex
-	capped [PathAVX512BF16 + 1]int // by path: how many undos that allow no more are outstanding
+	capped [PathAMX + 1]int // by path: how many undos that allow no more are outstanding
 )
 
 // limited lowers a path to the one that is named, if one is.
@@ -111,8 +114,41 @@ func EnvironmentError() error { return environmentErr }
 
 // Doubt says, in a sentence without a full stop, why kernels may not use instructions that the
 // system says the processor has, "" where that is not so: on arm64 those of each path are run when
-// the process starts, and must give the bits that their definition does.
-func Doubt() string { return doubt }
+// the process starts, and must give the bits that their definition does. Tiles are compared when
+// they are first wanted: see [DistrustTiles].
+func Doubt() string {
+	mu.Lock()
+	defer mu.Unlock()
+	return doubt
+}
+
+// DistrustTiles takes the tiles that the processor says it has from all kernels, for good, because
+// of what the system answered or they computed; Doubt says so from then on. Who asks for tiles
+// calls it before anything is packed for them.
+func DistrustTiles(why error) {
+	mu.Lock()
+	if doubt == "" {
+		doubt = "tiles are not used: " + why.Error()
+	}
+	mu.Unlock()
+	change(PathAMX-1, 1)
+}
+
+// tilesDefined counts the undos of TilesByDefinition that are outstanding.
+var tilesDefined atomic.Int32
+
+// TilesByDefinition has products computed as on tiles, by the definition of their instructions in
+// plain Go, until undo is called, whatever the processor has. It is for tests, of all that is not
+// the processor's own: how operands are packed, cut into blocks and results finished. It acts on
+// the whole process, and lets nothing use the processor's tiles meanwhile. A second call of an undo
+// does nothing.
+func TilesByDefinition() (undo func()) {
+	tilesDefined.Add(1)
+	return sync.OnceFunc(func() { tilesDefined.Add(-1) })
+}
+
+// TilesDefined reports whether [TilesByDefinition] is in force.
+func TilesDefined() bool { return tilesDefined.Load() > 0 }
 
 // SupportedPath returns the highest path that the processor and the operating system offer and the
 // environment allows, whatever is disabled.

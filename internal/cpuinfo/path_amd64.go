@@ -2,11 +2,12 @@ package cpuinfo
 
 import "golang.org/x/sys/cpu"
 
-var paths = []Path{PathPlain, PathAVX2, PathAVX512, PathAVX512VNNI, PathAVX512BF16}
+var paths = []Path{PathPlain, PathAVX2, PathAVX512, PathAVX512VNNI, PathAVX512BF16,
+	PathAMX}
 
 // detect returns the highest path that the processor and the operating system offer, and that the
 // program was built with: the build tag noasm leaves only plain Go. Nothing is in doubt: CPUID is
-// the processor's own.
+// the processor's own. Whether tiles may be used is asked later, when something wants them.
 func detect() (p Path, doubt string) {
 	if !assembly {
 		return PathPlain, ""
@@ -17,12 +18,13 @@ func detect() (p Path, doubt string) {
 		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,
 		vnni:   x.HasAVX512VNNI,
 		bf16:   x.HasAVX512BF16,
+		tiles:  theProcessor.tiles(),
 	}.path(), ""
 }
 
 // features are the sets of instructions that paths differ in. A processor may have one without
 // those of the paths below, in theory or because a hypervisor hides them.
-type features struct{ avx2, avx512, vnni, bf16 bool }
+type features struct{ avx2, avx512, vnni, bf16, tiles bool }
 
 func (f features) path() Path {
 	switch {
@@ -34,6 +36,8 @@ func (f features) path() Path {
 		return PathAVX512
 	case !f.bf16:
 		return PathAVX512VNNI
+	case !f.tiles:
+		return PathAVX512BF16
 	}
-	return PathAVX512BF16
+	return PathAMX
 }

@@ -11,7 +11,7 @@ func TestLimit(t *testing.T) {
 	if before != SupportedPath() {
 		t.Fatalf("CurrentPath() = %v before any Limit, want %v", before, SupportedPath())
 	}
-	for most := PathPlain; most <= PathAVX512BF16; most++ {
+	for most := PathPlain; most <= PathAMX; most++ {
 		undo := Limit(most)
 		p := PathPlain
 		for _, of := range Paths() {
@@ -22,9 +22,9 @@ func TestLimit(t *testing.T) {
 		if CurrentPath() != p {
 			t.Errorf("CurrentPath() = %v after Limit(%v), want %v", CurrentPath(), most, p)
 		}
-		got := [8]bool{HasNEON(), HasDotProd(), HasI8MM(), HasBF16(), HasAVX2FMA(), HasAVX512(),
-			HasAVX512VNNI(), HasAVX512BF16()}
-		if want := [8]bool{
+		got := [9]bool{HasNEON(), HasDotProd(), HasI8MM(), HasBF16(), HasAVX2FMA(), HasAVX512(),
+			HasAVX512VNNI(), HasAVX512BF16(), HasTiles()}
+		if want := [9]bool{
 			p >= PathNEON && p < PathAVX2,
 			p >= PathDotProd && p < PathAVX2,
 			p >= PathI8MM && p < PathAVX2,
@@ -33,6 +33,7 @@ func TestLimit(t *testing.T) {
 			p >= PathAVX512,
 			p >= PathAVX512VNNI,
 			p >= PathAVX512BF16,
+			p >= PathAMX,
 		}; got != want {
 			t.Errorf("%v: may use %v, want %v", p, got, want)
 		}

@@ -160,6 +160,7 @@ var Table = []Row{
 	{"bench/freeze", 10, Both, ""},
 	{"bench/start", 10, Both, ""},
 	{"bench/switch", 10, Both, ""},
+	{"bench/tiles", 10, Both, ""},
 	{"bench/userland", 10, Both, ""},
 	{"bench/policies", 10, Both, ""},
 	{"bench/memory", 10, Both, ""},

@@ -289,6 +289,11 @@ func TestOptionsApart(t *testing.T) {
 		}
 		undo()
 	}
+	undo := cpuinfo.TilesByDefinition()
+	if m.Find(context.Background(), same).Plan != nil {
+		t.Error("found a plan of a processor without tiles on one with them")
+	}
+	undo()
 	newer := *c
 	newer.build = "another build"
 	n, err := newer.Model(path)

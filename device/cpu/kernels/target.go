@@ -22,8 +22,12 @@ func (t target) Info() device.Info { return t.info }
 
 // Identity implements [compute.Target].
 func (t target) Identity() string {
-	return fmt.Sprintf("cpu %s %s %s %q", runtime.GOOS, runtime.GOARCH, cpuinfo.CurrentPath(),
-		t.info.Features)
+	gemm.SettleTiles() // before the path is read, which they may lower
+	path := cpuinfo.CurrentPath().String()
+	if cpuinfo.TilesDefined() {
+		path += " tiles"
+	}
+	return fmt.Sprintf("cpu %s %s %s %q", runtime.GOOS, runtime.GOARCH, path, t.info.Features)
 }
 
 // Features implements [compute.Target].

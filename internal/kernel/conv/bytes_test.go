@@ -4,11 +4,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/cputest"
 )
 
 // TestBytes compares convolutions of bytes with the same of floats, which hold such sums exactly.
 func TestBytes(t *testing.T) {
-	atLevels(t, func(t *testing.T) {
+	check := func(t *testing.T) {
 		r := rand.New(rand.NewPCG(31, 32))
 		for k := range 150 {
 			p := randomParams(r)
@@ -26,7 +28,9 @@ func TestBytes(t *testing.T) {
 			}
 			checkBytes(t, r, p, r.IntN(2) == 0, r.IntN(2) == 0, ones)
 		}
-	})
+	}
+	atLevels(t, check)
+	cputest.OnTiles(t, check)
 }
 
 func checkBytes(t *testing.T, r *rand.Rand, p Params, flipX, flipW, ones bool) {

@@ -177,12 +177,14 @@ func checkAgainstReference(t *testing.T, r *rand.Rand, p Params) {
 }
 
 func TestRandomConvolutions(t *testing.T) {
-	atLevels(t, func(t *testing.T) {
+	check := func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 300 {
 			checkAgainstReference(t, r, randomParams(r))
 		}
-	})
+	}
+	atLevels(t, check)
+	cputest.OnTiles(t, check)
 }
 
 // TestSmallPlanes draws depthwise convolutions of the kind that have a kernel of their own: 3x3

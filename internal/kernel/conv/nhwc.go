@@ -146,8 +146,9 @@ func (o *NHWC) Chunks() int { return o.lineParts * o.panelParts }
 // k is the number of words that an output sees.
 func (o *NHWC) k() int { return o.runs * o.run }
 
-// PackedLen returns how many words the packed weights take.
-func (o *NHWC) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.panels*panelWide) }
+// PackedLen returns how many words the packed weights take. They are packed as words, whatever a
+// product of bytes would have them be: the kernels here multiply without tiles.
+func (o *NHWC) PackedLen() int { return gemm.F32.PackedBLen(o.k(), o.panels*panelWide) }
 
 // Layout identifies the layout of packed weights: convolutions of the same weights with equal
 // values pack alike.
@@ -196,7 +197,7 @@ func (o *NHWC) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 			}
 		}
 	}
-	gemm.U8S8.PackB(dst, vec.AsFloats(rows), o.k(), o.panels*panelWide, 0, true)
+	gemm.F32.PackB(dst, vec.AsFloats(rows), o.k(), o.panels*panelWide, 0, true)
 }
 
 // weights are those of a row of the kernel for a place in the panels, in rows of all that an output

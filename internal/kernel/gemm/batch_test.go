@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/weirgpu/weir/internal/cputest"
 )
 
 // randomBatch draws products of a batch whose operands are packed: most of them may be computed
@@ -74,7 +76,7 @@ func runAll(t *testing.T, p Params, a *Args) *Product {
 // TestBatchesHaveTheBitsOfTheirProducts holds that products of a batch, of which one call may
 // compute several, have the bits that each has alone, wherever tables and strides put them.
 func TestBatchesHaveTheBitsOfTheirProducts(t *testing.T) {
-	atLevels(t, func(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(47, 48))
 		repeated := 0
 		for range 600 {

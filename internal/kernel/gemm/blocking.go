@@ -58,7 +58,7 @@ func plan(p *Params, v level) blocking {
 		return blocking{mBlocks: 1, nBlocks: 1, perChunk: 1, repeats: 1}
 	}
 	k := max(p.K, 1)
-	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
+	b.kc = split(k, v.mostSteps()*k/max(v.steps(k), 1), v.unitK())
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = p.readsB(v)
 	switch b.mr = v.mr(); {
@@ -72,7 +72,7 @@ func plan(p *Params, v level) blocking {
 	rows := max(p.M, streamRows)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
-	work := min(max(total/wantChunks, minWork), maxWork)
+	work := min(max(total/wantChunks, minWork*v.speed()), maxWork*v.speed())
 	area := work / float64(words)
 	if p.ToStore {
 		area = min(area, maxStored)

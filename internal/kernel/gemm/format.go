@@ -39,7 +39,7 @@ const (
 func (p Format) Fast() bool {
 	switch p {
 	case BF16:
-		return p.hasDot() || p.hasMatrix()
+		return p.hasDot() || p.hasMatrix() || hasTiles()
 	case U8S8, S8U8:
 		return cpuinfo.HasAVX2FMA() || cpuinfo.HasDotProd()
 	}

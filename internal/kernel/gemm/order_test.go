@@ -5,13 +5,15 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/cputest"
 )
 
 // TestOneOrderOfAdditions multiplies equal rows by equal columns. Whatever tile, panel and chunk an
 // element falls into, it must come out as the same bits: a softmax over large equal scores, or an
 // argmax, makes a result of a difference in the last place.
 func TestOneOrderOfAdditions(t *testing.T) {
-	atLevels(t, func(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(31, 7))
 		for _, format := range []Format{F32, BF16} {
 			v := currentLevel(format)

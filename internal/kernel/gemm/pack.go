@@ -105,6 +105,12 @@ func packRows(v level, mr int, dst, a []float32, ld int, trans bool, i0, i1, k0,
 		r := min(mr, i1-i)
 		panel := dst[(i-i0)*steps:][:r*steps]
 		switch {
+		case v.tiles() && trans:
+			packTilesA(v, panel, a[k0*ld+i:], 1, ld, r, k)
+			continue
+		case v.tiles():
+			packTilesA(v, panel, a[i*ld+k0:], ld, 1, r, k)
+			continue
 		case trans && v.joins():
 			joinPairs(v, panel, a[k0*ld+i:], ld, r, k)
 			continue
@@ -157,6 +163,8 @@ func (v level) convertsA() bool { return v.converts() || v.wide() }
 // convertA makes a panel of r rows and k steps from the rows as they are given, k-major.
 func convertA(v level, panel, rows []float32, r, k int) {
 	switch {
+	case v.tiles():
+		packTilesA(v, panel, rows, 1, r, r, k)
 	case !v.wide() && v.converts():
 		joinPairs(v, panel, rows, r, r, k)
 	case v.wide() && v.pairs():
@@ -175,6 +183,9 @@ func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, 
 		return
 	}
 	switch {
+	case v.tiles() && !trans && cols == width:
+		packTilesB(v, panel, b[k0*ld+j:], ld, k)
+		return
 	case v.joins() && !trans && cols == width:
 		joinPairs(v, panel, b[k0*ld+j:], ld, cols, k)
 		return
@@ -200,7 +211,10 @@ func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, 
 		}
 		transposeBlock(v.floats(), floats, width, b[j*ld+k0:], ld, cols, k)
 	}
-	if v.converts() {
+	switch {
+	case v.tiles():
+		packTilesB(v, panel, floats, width, k)
+	case v.converts():
 		joinPairs(v, panel, floats, width, width, k)
 	}
 }

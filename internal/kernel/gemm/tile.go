@@ -3,8 +3,8 @@ package gemm
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
 // level is the form of numbers and the instructions that an operand is packed for and a tile
-// computed with: seven levels, from plain Go to dot products, NEON, its dot products and its
-// products of matrices, for each [Format] in turn.
+// computed with: eight levels, from plain Go to dot products, NEON, its dot products and its
+// products of matrices, and tiles, for each [Format] in turn.
 type level uint8
 
 const (
@@ -15,6 +15,7 @@ const (
 	levelNEON
 	_
 	_
+	_
 	levelGoBF16     // pairs of bfloat16 in plain Go
 	levelAVX2BF16   // pairs of bfloat16, each widened to float32
 	levelWideBF16   // the same with AVX-512
@@ -22,6 +23,7 @@ const (
 	levelNEONBF16   // beside levelNEON, in plain Go
 	_
 	levelMatrixBF16 // quads of bfloat16 with BFMMLA
+	levelTilesBF16  // rows of 16 pairs of bfloat16 with TDPBF16PS
 	levelGoU8S8     // words of bytes in plain Go
 	levelAVX2U8S8   // words of bytes, each widened to 16 bits (VPMADDWD)
 	levelWideU8S8   // the same with AVX-512
@@ -29,6 +31,7 @@ const (
 	levelNEONU8S8   // words of bytes, whose products have 16 bits (UMULL)
 	levelDotU8S8    // words of bytes with UDOT
 	levelMatrixU8S8 // two words of bytes with USMMLA
+	levelTilesU8S8  // rows of 16 words of bytes with TDPBUSD
 	levelGoS8U8
 	levelAVX2S8U8
 	levelWideS8U8
@@ -36,20 +39,25 @@ const (
 	levelNEONS8U8
 	levelDotS8U8 // words of bytes with SDOT
 	levelMatrixS8U8
+	levelTilesS8U8 // the same with TDPBSUD
 )
 
-// levelDot, levelDotNEON and levelMatrix are the distances of the levels with dot products and with
-// products of matrices from the first of their format, of which there are so many.
+// levelDot, levelDotNEON, levelMatrix and levelTiles are the distances of the levels with dot
+// products, with products of matrices and with tiles from the first of their format, of which there
+// are so many.
 const (
 	levelDot     = levelAVX512 + 1
 	levelDotNEON = levelNEON + 1
 	levelMatrix  = levelNEON + 2
-	formatLevels = levelMatrix + 1
+	levelTiles   = levelMatrix + 1
+	formatLevels = levelTiles + 1
 )
 
 func currentLevel(p Format) level {
 	first := level(p) * formatLevels
 	switch {
+	case p != F32 && hasTiles():
+		return first + levelTiles
 	case p.hasMatrix():
 		return first + levelMatrix
 	case p.hasDot():
@@ -68,11 +76,17 @@ func currentLevel(p Format) level {
 
 // mr is the number of rows of a tile.
 func (v level) mr() int {
+	if v.tiles() {
+		return tilesMR
+	}
 	return [...]int{levelGo: 4, levelAVX2: 6, levelAVX512: 14, levelNEON: 6}[v.floats()]
 }
 
 // nr is the number of columns of a tile.
 func (v level) nr() int {
+	if v.tiles() {
+		return tilesNR
+	}
 	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32, levelNEON: 16}[v.floats()]
 }
 
@@ -96,7 +110,7 @@ func (v level) pairs() bool { return v.format() == BF16 }
 func (v level) matrix() bool { return v%formatLevels == levelMatrix }
 
 // converts says that a packed B is something else than the words that it is given as.
-func (v level) converts() bool { return v.pairs() || v.matrix() }
+func (v level) converts() bool { return v.pairs() || v.matrix() || v.tiles() }
 
 // bytes says that a word of the operands holds four bytes, neighbours along K, and that sums are
 // 32-bit integers.
@@ -124,6 +138,9 @@ func (v level) steps(k int) int {
 	if v.matrix() {
 		k += k & 1
 	}
+	if v.tiles() {
+		k = ceilDiv(k, tileWords) * tileWords
+	}
 	return k
 }
 
@@ -145,13 +162,17 @@ func (v level) floats() level {
 		return levelAVX512
 	case levelDotNEON, levelMatrix:
 		return levelNEON
+	case levelTiles:
+		return beneathTiles()
 	default:
 		return isa
 	}
 }
 
 // chains says that one call computes several tiles.
-func (v level) chains() bool { return v.floats() == levelAVX2 || v.floats() == levelAVX512 }
+func (v level) chains() bool {
+	return !v.tiles() && (v.floats() == levelAVX2 || v.floats() == levelAVX512)
+}
 
 // Parts of the epilogue of a tile.
 const (
@@ -223,6 +244,10 @@ func (t *tile) atOnce(v level, n int) int {
 // runTiles computes n tiles of t's rows below each other, whose operands the slices of t span; and,
 // where the level chains tiles, as many of each of again further products.
 func runTiles(v level, t *tile, n, again int) {
+	if v.tiles() {
+		t.onTiles(v, n)
+		return
+	}
 	t.below, t.again = n-1, again
 	t.more = t.below
 	runTile(v, t)

@@ -89,7 +89,7 @@ func (t *tile) inStrips() bool {
 func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 	_, _ = dst[(k+1)/2*cols-1], src[(k-1)*ld+cols-1]
 	switch {
-	case v == levelAVX512BF16:
+	case v.joinsByHardware():
 		for i := 0; i < k; i += maxCall {
 			joinAVX512BF16(&dst[i/2*cols], &src[i*ld], ld, cols, min(maxCall, k-i))
 		}
@@ -103,11 +103,16 @@ func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 	}
 }
 
+// joinsByHardware says that floats are rounded to pairs by instructions for it.
+func (v level) joinsByHardware() bool {
+	return v == levelAVX512BF16 || v == levelTilesBF16 && cpuinfo.HasAVX512BF16()
+}
+
 // joinAlong does what joinGo does for a matrix of one column whose rows lie side by side: it joins
 // neighbours in a row of src.
 func joinAlong(v level, dst, src []float32, k int) {
 	_, _ = dst[(k+1)/2-1], src[k-1]
-	if v != levelAVX512BF16 {
+	if !v.joinsByHardware() {
 		joinGo(dst, src, 1, 1, k)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
 )
 
 // TestConversionsOfOperands compares the conversions of packed operands with their definitions, bit
@@ -123,8 +124,12 @@ func TestLevelsOfPaths(t *testing.T) {
 		cpuinfo.PathAVX512:     {levelAVX512, levelWideBF16, levelWideU8S8, levelWideS8U8},
 		cpuinfo.PathAVX512VNNI: {levelAVX512, levelWideBF16, levelAVX512U8S8, levelAVX512S8U8},
 		cpuinfo.PathAVX512BF16: {levelAVX512, levelAVX512BF16, levelAVX512U8S8, levelAVX512S8U8},
+		cpuinfo.PathAMX:        {levelAVX512, levelTilesBF16, levelTilesU8S8, levelTilesS8U8},
 	}
-	atLevels(t, func(t *testing.T) {
+	if tilesDoubt() != nil {
+		want[cpuinfo.PathAMX] = want[cpuinfo.PathAVX512BF16]
+	}
+	cputest.EachPath(t, func(t *testing.T) {
 		path := cpuinfo.CurrentPath()
 		for p := F32; p <= S8U8; p++ {
 			if got := currentLevel(p); got != want[path][p] {
@@ -137,9 +142,9 @@ func TestLevelsOfPaths(t *testing.T) {
 // TestFormatsPay holds which formats are faster than float32 on each path: bfloat16 is worth
 // rounding operands for only where there are dot products.
 func TestFormatsPay(t *testing.T) {
-	atLevels(t, func(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
 		v, path := currentLevel(F32), cpuinfo.CurrentPath()
-		if got, want := BF16.Fast(), path == cpuinfo.PathAVX512BF16 ||
+		if got, want := BF16.Fast(), path >= cpuinfo.PathAVX512BF16 ||
 			path == cpuinfo.PathBF16; got != want {
 			t.Errorf("BF16.Fast() = %v on %v, want %v", got, path, want)
 		}
@@ -147,8 +152,8 @@ func TestFormatsPay(t *testing.T) {
 			t.Errorf("U8S8.Fast() = %v on %v, want %v", got, path, want)
 		}
 		for p := F32; p <= S8U8; p++ {
-			if currentLevel(p).format() != p || p.PanelRows() != F32.PanelRows() ||
-				p.PanelColumns() != F32.PanelColumns() {
+			if currentLevel(p).format() != p || p.PanelRows() != F32.PanelRows() &&
+				!currentLevel(p).tiles() || p.PanelColumns() != F32.PanelColumns() {
 				t.Errorf("format %d at level %d: tiles of %d x %d", p, v, p.PanelRows(),
 					p.PanelColumns())
 			}

@@ -211,6 +211,9 @@ func (o *Product) blockB(t *tile, a panels, w window, args *Args, buf, stage []f
 func (o *Product) packPanel(t *tile, b, stage []float32, j, k0, k, whole int) {
 	p, v, panel, cols := &o.p, o.level, t.b, t.cols
 	switch {
+	case p.Fill != nil && v.tiles():
+		p.Fill(stage[:k*v.nr()], b, k0, k0+k, j, j+cols)
+		packTilesB(v, panel, stage, v.nr(), k)
 	case p.Fill != nil && v.converts():
 		p.Fill(stage[:k*v.nr()], b, k0, k0+k, j, j+cols)
 		joinPairs(v, panel, stage, v.nr(), v.nr(), k)

@@ -1,0 +1,44 @@
+package plan
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/cputest"
+	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/zoo"
+)
+
+// TestPlansOnTiles runs whole plans with products on tiles, which their definition computes: those
+// of bytes have the bits that they have without tiles, those of bfloat16 the same from run to run
+// and on one worker and two.
+func TestPlansOnTiles(t *testing.T) {
+	pools := []*cpu.Pool{cpu.NewPool(cpu.PoolOptions{Threads: 1}), newPool(t)}
+	t.Cleanup(pools[0].Close)
+	for _, a := range small {
+		t.Run(a.name, func(t *testing.T) {
+			g, err := zoo.New(a.name, a.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shapes := shapesOf(g, a.shape)
+			in := like(rand.New(rand.NewPCG(18, 9)), g, shapes)
+			quantised := g.Clone()
+			quantize(t, quantised)
+			bytes := Options{Target: host, Shapes: shapes, Threads: threads}
+			want := runPlan(t, pools[1], compileAs(t, quantised, bytes), in)
+			cputest.OnTiles(t, func(t *testing.T) {
+				got := runPlan(t, pools[1], compileAs(t, quantised, bytes), in)
+				for i, w := range want {
+					if !tensor.Equal(got[i], w) {
+						t.Errorf("output %d of bytes has other bits than without tiles", i)
+					}
+				}
+				sameBits(t, pools, g, Options{Target: host, Shapes: shapes,
+					Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
+			})
+		})
+	}
+}
