@@ -162,7 +162,7 @@ func (c *Cluster) Until(ctx context.Context, what string, most time.Duration,
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case time.Now().After(end):
-			return fmt.Errorf("not within %v: %s: %w", most, what, errors.Join(err))
+			return errors.Join(fmt.Errorf("not within %v: %s", most, what), err)
 		}
 		for _, p := range c.processes {
 			if err := c.failed(p); err != nil {
