@@ -59,30 +59,59 @@ func checkTypes(t *testing.T, files *parsed, arch string, flags []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	units := decodeUnits(t, out)
 	c := checker{arch: arch, files: files,
 		done: map[string]*types.Package{"unsafe": types.Unsafe}}
 	own := 0
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var u unit
-		if err := d.Decode(&u); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if u.Name == "main" && strings.HasSuffix(u.ImportPath, ".test") || u.Name == "unsafe" {
-			continue
-		}
-		_, whole := floors.Within(u.ImportPath)
+	for i := range units {
+		whole := units[i].whole(units)
 		if whole {
 			own++
 		}
-		if err := c.check(u, whole); err != nil {
+		if err := c.check(units[i], whole); err != nil {
 			t.Error(err)
 		}
 	}
 	if own < len(floors.Table) {
 		t.Errorf("only %d packages of weir's were checked", own)
 	}
+}
+
+// decodeUnits reads what go list tells, without programs of tests.
+func decodeUnits(t *testing.T, out []byte) (units []unit) {
+	t.Helper()
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var u unit
+		if err := d.Decode(&u); errors.Is(err, io.EOF) {
+			return units
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if u.Name == "main" && strings.HasSuffix(u.ImportPath, ".test") || u.Name == "unsafe" {
+			continue
+		}
+		units = append(units, u)
+	}
+}
+
+// whole reports whether the functions of a unit are to be checked: those of weir's packages, with
+// their tests where they are asked for, each once. What is compiled once more for the tests of a
+// package that it imports has nothing new.
+func (u *unit) whole(units []unit) bool {
+	path, by, again := strings.Cut(u.ImportPath, " ")
+	if _, own := floors.Within(path); !own {
+		return false
+	}
+	tested := func(path string) string {
+		path = strings.TrimSuffix(path, "_test")
+		return " [" + path + ".test]"
+	}
+	if again {
+		return " "+by == tested(path)
+	}
+	return !slices.ContainsFunc(units, func(v unit) bool {
+		return v.ImportPath == path+tested(path)
+	})
 }
 
 // parsed are files, which are parsed once for all processors.
