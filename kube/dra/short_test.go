@@ -26,6 +26,7 @@ func TestShortFormIsReadAsAClaim(t *testing.T) {
 			"weir-any-0.3-1-latency-burstable", `{"apiVersion":"gpu.weir.dev/v1alpha1",` +
 				`"class":"latency","kind":"ShareParameters","limit":"1","qos":"Burstable"}`, ""},
 		{short("memory", "8 GB"), "", "", "memory"},
+		{short("memory", "8B"), "", "", "memory"},
 		{short("memory", "0"), "", "", "memory"},
 		{short("memory", "1.5Gi"), "", "", "memory"},
 		{short("compute", "1001m"), "", "", "at most 1"},
