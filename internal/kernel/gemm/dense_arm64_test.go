@@ -46,7 +46,8 @@ func checkDense(t *testing.T, r *rand.Rand, a, b []float32, tl tile) {
 	last := func(x []float32, n int) []float32 { return fill(x[len(x)-n:]) }
 	rows, cols, k := tl.rows, tl.cols, tl.k
 	tl.a, tl.b = last(a, k*rows), last(b, (k-1)*tl.ldb+(cols+7)/8*8)
-	tl.lda, tl.ldc, tl.ldr, tl.alpha, tl.beta, tl.lo, tl.hi = rows, cols, cols, 0.75, 1.25, -0.5, 0.5
+	tl.lda, tl.ldc, tl.ldr = rows, cols, cols
+	tl.alpha, tl.beta, tl.lo, tl.hi = 0.75, 1.25, -0.5, 0.5
 	tl.bias, tl.res = random(16), random(rows*cols)
 	c := random(rows * cols)
 	dense, spaced, apart := tl, tl, rows+3
