@@ -25,7 +25,7 @@ import (
 // whatIf says where the pods of a file would go in a cluster as it is now.
 func whatIf(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	f := flag.NewFlagSet("what-if", flag.ContinueOnError)
-	kubeconfig := f.String("kubeconfig", os.Getenv("KUBECONFIG"), "of the cluster")
+	kubeconfig := f.String("kubeconfig", "", "of the cluster (default: as kubectl finds it)")
 	path := f.String("f", "-", "file of pods, and of claims and claim templates if the cluster "+
 		"does not have them; - is standard input")
 	copies := f.Int("copies", 1, "how many of each pod")
@@ -49,7 +49,9 @@ func whatIf(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 	if err != nil {
 		return fmt.Errorf("%s: %w", *path, err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = *kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
 		return err
 	}
