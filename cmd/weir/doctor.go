@@ -94,7 +94,7 @@ func diagnose(ctx context.Context) (*diagnosis, error) {
 	}
 	info := on.Device.Info()
 	gemm.SettleTiles() // before it is said whether anything is in doubt
-	d.add(processorFinding(&info), instructionsFinding(cpuinfo.SupportedPath(),
+	d.add(processorFinding(&info), instructionsFinding(cpuinfo.CurrentPath(),
 		os.Getenv(cpuinfo.PathVariable)), limitsFinding(d.Limits))
 	d.add(groupFindings(cpu.ControlGroups(), runtime.NumCPU(), &info)...)
 	d.add(cacheFinding(), compilerFinding())
@@ -172,7 +172,8 @@ func instructionsFinding(p cpuinfo.Path, variable string) finding {
 	case doubt != "":
 		f.Verdict = noted
 		f.What += "; " + doubt
-		f.Next = "results are right; report it to who makes the processor or the emulator"
+		f.Next = "results are right; unless somebody forbids it, report it to who makes the " +
+			"processor or the emulator"
 	case variable != "":
 		f.Verdict = noted
 		f.What += fmt.Sprintf(", %s=%s allows no more", cpuinfo.PathVariable, variable)
