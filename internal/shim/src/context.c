@@ -37,6 +37,7 @@ struct making {
 	uint64_t reserved;
 	struct weir_look look; /* before it is made, where there are others */
 	uint64_t took; /* by that, if it is certain */
+	uint64_t over; /* of which so much may be too much */
 	/* what takes it back */
 	CUdevice device;  /* its primary context is released */
 	CUgreenCtx green; /* or this is destroyed, and with it that */
@@ -207,14 +208,24 @@ static void learned(uint64_t bytes)
 		;
 }
 
+static uint64_t positive(int64_t n)
+{
+	return n > 0 ? (uint64_t)n : 0;
+}
+
 /* compare tells what the context took that was made since another look, unless other threads took
- * or gave memory since: what allocations take less than is counted for them is the same in both. */
+ * or gave memory since: what allocations take less than is counted for them is the same in both,
+ * but for what is freed in stream order, which may have gone and have been seen to have gone before
+ * either, or since. Within what that leaves open it is what others' contexts took. */
 static void compare(struct making *m, uint64_t was, const struct weir_look *l)
 {
 	int64_t more = l->least - m->look.least;
 	m->certain = l->is == WEIR_REST_KNOWN &&
 		(!was || (m->look.is == WEIR_REST_KNOWN && m->look.moves == l->moves));
-	m->took = more > 0 ? (uint64_t)more : 0;
+	uint64_t least = positive(more - (int64_t)m->look.leaving),
+			 most = positive(more + (int64_t)l->leaving);
+	m->took = m->reserved < least ? least : m->reserved < most ? m->reserved : most;
+	m->over = m->took - least;
 }
 
 /* found is what contexts take, of which there was so much before: by one look where allocations
@@ -230,6 +241,8 @@ static uint64_t found(uint64_t was, uint64_t *grown, const struct weir_look *l, 
 		return least;
 	if (m->certain) {
 		*grown = m->took;
+		if (m->over)
+			weir_too_much(m->over);
 		return was + *grown;
 	}
 	if (m->all) {
@@ -260,6 +273,7 @@ static bool after(CUresult r, CUcontext ctx, struct making *m)
 		return true;
 	}
 	struct weir_look l = weir_look_patiently(m->reserved);
+	weir_counted_beside(m->look.leaving | l.leaving);
 	if (l.is == WEIR_REST_UNKNOWN) {
 		if (m->all)
 			learn_granule(ctx, m->reserved);
@@ -387,6 +401,7 @@ static void left(CUresult r, CUcontext ctx, int gone)
 	__atomic_fetch_sub(&there, gone, __ATOMIC_RELAXED);
 	weir_sizes_take(WEIR_KIND_MADE, (uintptr_t)ctx, &made, NULL);
 	struct weir_look l = weir_look(0);
+	weir_counted_beside(l.leaving);
 	uint64_t least = weir_at_least(&l), rest = remaining(&l, weir_contexts(), made);
 	if (!any_left()) {
 		weir_contexts_are(least);

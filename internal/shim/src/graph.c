@@ -153,10 +153,10 @@ static void settle(uint64_t n)
 	uint64_t most = told ? reserved + making : charged > n ? charged - n : 0;
 	uint64_t over = charged > most ? charged - most : 0,
 			 under = reserved > charged ? reserved - charged : 0;
-	weir_overdraw(under); /* before another settles, who would give it back uncounted */
+	weir_overdraw(under); /* before another settles, who would give it back uncounted, */
+	weir_release(over);   /* and before one finds nothing to settle */
 	weir_set(&charged, charged + under - over);
 	pthread_mutex_unlock(&lock);
-	weir_release(over);
 }
 
 /* weir_graphs_refresh counts anew what the driver keeps for graphs. */

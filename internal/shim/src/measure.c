@@ -30,6 +30,7 @@
 #define PATIENT_NS UINT64_C(2000000000)
 #define PAUSE_NS 50000
 #define STILL_NS UINT64_C(1000000) /* for so long a moment is waited for in which nothing moves */
+#define AGAIN_NS UINT64_C(1000000) /* after so long it is looked for what frees may have hidden */
 #define LOOKS 3
 #define MOVE (UINT64_C(1) << 20)
 
@@ -42,6 +43,8 @@ static uint64_t loaded;      /* of what contexts are counted with, what may go b
 static uint32_t tables;      /* of undocumented calls, which may make contexts, were asked for */
 static uint32_t unsure;      /* the last look was at memory that moved, or had no answer in time */
 static uint64_t look_after;  /* measuring is not to take more than a tenth of the time */
+static uint64_t again_at;    /* then it is to be looked again, 0: frees have hidden nothing, */
+static uint64_t again_after; /* which is so long after the last look */
 
 /* Calls that take or give memory: in multiples of MOVE how many have begun, and how many are under
  * way. */
@@ -54,7 +57,7 @@ void weir_measure_reset(void)
 {
 	granule = 0;
 	guessed = unmeasured = unloaded = tables = unsure = 0;
-	look_after = moves = loaded = hidden = 0;
+	look_after = moves = loaded = hidden = again_at = again_after = 0;
 	moving = 0;
 }
 
@@ -153,10 +156,11 @@ static enum said holds(uint64_t *bytes, uint64_t patience)
 	return is != TOLD && !first && weir_nvml_holds(bytes) ? TOLD : is;
 }
 
-/* refreshed is what is counted as allocated, with what pools hold as of now, but for graphs that
- * have yet to be launched. */
+/* refreshed is what is counted as allocated, without frees that the device has come to and with
+ * what pools hold as of now, but for graphs that have yet to be launched. */
 static uint64_t refreshed(void)
 {
+	weir_freeing_look();
 	weir_pools_refresh(false);
 	uint64_t waiting = weir_graphs_waiting(), counted = weir_counted();
 	return counted > waiting ? counted - waiting : 0;
@@ -174,8 +178,12 @@ static struct weir_look look(uint64_t reserved, uint64_t patience)
 		enum said is = holds(&have, patience);
 		if (is != TOLD)
 			return (struct weir_look){.is = WEIR_REST_UNKNOWN, .late = is == LATE};
+		/* before what is counted, of which what is seen to have gone in between is none then */
+		l.leaving = weir_freeing_bytes();
+		l.loose = weir_loose();
 		uint64_t used = refreshed();
-		l.loose = __atomic_load_n(&guessed, __ATOMIC_RELAXED) ? used - reserved : weir_loose();
+		if (__atomic_load_n(&guessed, __ATOMIC_RELAXED))
+			l.loose = used - reserved;
 		if (known && used == before && weir_get(&moves) == l.moves)
 			l.is = WEIR_REST_KNOWN;
 		/* what is allocated or freed meanwhile may be in either figure */
@@ -224,11 +232,28 @@ void weir_unmeasured(void)
 	__atomic_store_n(&unmeasured, 1, __ATOMIC_RELAXED);
 }
 
+/* weir_counted_beside says that contexts are counted by looks beside frees in stream order of so
+ * many bytes, or none. Those may have been gone already, and have hidden as much: before an
+ * allocation it is looked again, after longer each time where such frees are always under way. */
+void weir_counted_beside(uint64_t leaving)
+{
+	uint64_t after = __atomic_load_n(&again_after, __ATOMIC_RELAXED);
+	after = !leaving ? 0 : after ? 2 * after : AGAIN_NS;
+	__atomic_store_n(&again_after, after, __ATOMIC_RELAXED);
+	__atomic_store_n(&again_at, after ? weir_now() + after : 0, __ATOMIC_RELAXED);
+}
+
+static bool hid(void)
+{
+	uint64_t at = __atomic_load_n(&again_at, __ATOMIC_RELAXED);
+	return at && weir_now() >= at;
+}
+
 /* grown_by is how much more there is than the contexts are counted with; an allocation that comes
  * and goes while the device is asked could look like it, but not twice. */
 static uint64_t grown_by(void)
 {
-	uint64_t least = UINT64_MAX, counted = weir_contexts();
+	uint64_t least = UINT64_MAX, counted = weir_contexts(), leaving = 0;
 	for (int i = 0; i < 2 && least; i++) {
 		struct weir_look l = weir_look(0);
 		uint64_t rest = weir_at_least(&l);
@@ -236,9 +261,11 @@ static uint64_t grown_by(void)
 			__atomic_store_n(&unsure, 1, __ATOMIC_RELAXED);
 		if (l.is == WEIR_REST_UNKNOWN)
 			return 0;
+		leaving |= l.leaving;
 		uint64_t more = rest > counted ? rest - counted : 0;
 		least = more < least ? more : least;
 	}
+	weir_counted_beside(leaving);
 	return least;
 }
 
@@ -252,6 +279,7 @@ static bool grown(bool stays)
 	}
 	__atomic_store_n(&unmeasured, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&unsure, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&again_at, 0, __ATOMIC_RELAXED);
 	uint64_t began = weir_now(), more = grown_by();
 	bool fits = weir_reserve(more);
 	if (fits && more)
@@ -270,6 +298,7 @@ static bool grown(bool stays)
  * undone. */
 bool weir_grown(void)
 {
+	__atomic_store_n(&again_after, 0, __ATOMIC_RELAXED);
 	if (due())
 		return grown(false);
 	weir_unmeasured();
@@ -299,7 +328,7 @@ void weir_look_again(void)
 {
 	if (__atomic_load_n(&tables, __ATOMIC_RELAXED))
 		note_context();
-	bool look = __atomic_load_n(&unmeasured, __ATOMIC_RELAXED);
+	bool look = __atomic_load_n(&unmeasured, __ATOMIC_RELAXED) || hid();
 	if (weir_likely(!look && !__atomic_load_n(&unsure, __ATOMIC_RELAXED)))
 		return;
 	if ((look || due()) && !grown(true))

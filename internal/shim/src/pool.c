@@ -198,10 +198,10 @@ static bool settle(struct pool *p, bool stays)
 		weir_overdraw(under);
 	if (fits || stays)
 		p->charged += under;
+	if (over) /* who looks meanwhile finds it counted as long as it is the pool's */
+		weir_release(over);
 	p->charged -= over;
 	pthread_mutex_unlock(&lock);
-	if (over)
-		weir_release(over);
 	return fits;
 }
 
@@ -210,9 +210,9 @@ static bool settle(struct pool *p, bool stays)
 static void drop_if_over(struct pool *p)
 {
 	uint64_t back = p->handle || p->used || p->leaving ? 0 : p->charged;
+	weir_release(back);
 	p->charged -= back;
 	pthread_mutex_unlock(&lock);
-	weir_release(back);
 }
 
 static void unclaim(struct pool *p, uint64_t n)

@@ -426,12 +426,14 @@ struct weir_look {
 	int64_t least;  /* as if allocations took all that is counted for them, */
 	uint64_t loose; /* of which some may take so much less: it may be as much more */
 	uint64_t moves; /* calls that took or gave memory until then */
+	uint64_t leaving; /* of loose, what is freed in stream order: it may have gone at any time */
 	bool late;      /* it is unknown since the agent, which may tell, has not in time */
 };
 
 bool weir_nvml_holds(uint64_t *bytes);
 struct weir_look weir_look(uint64_t reserved);
 struct weir_look weir_look_patiently(uint64_t reserved);
+void weir_counted_beside(uint64_t leaving);
 uint64_t weir_at_least(const struct weir_look *l);
 uint64_t weir_at_most(const struct weir_look *l);
 void weir_moves_begin(void);

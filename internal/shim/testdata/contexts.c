@@ -27,6 +27,7 @@ static uint64_t held, ids, allocated;
 static int64_t live, primary; /* contexts, and how often the primary one is retained */
 static CUresult fails;
 static uint64_t counted_then, pending_then, destroyed;
+static void (*meanwhile)(void); /* as a context is made */
 static bool counts_wrong; /* as another thread allocates: 50 bytes counted and not held */
 static uint64_t takes = TAKES;
 
@@ -50,6 +51,8 @@ static CUresult made(void)
 	counted_then = own->mem_used_bytes + own->mem_context_bytes;
 	pending_then = own->mem_pending_bytes;
 	held += r ? 0 : takes;
+	if (meanwhile)
+		meanwhile();
 	if (counts_wrong) {
 		weir_count(50);
 		allocated += 50;
@@ -162,8 +165,10 @@ CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
 void weir_send(uint32_t kind, uint32_t gate) { (void)kind, (void)gate; }
 void weir_say(const char *format, ...) { (void)format; }
 static uint64_t loose;
-uint64_t weir_loose(void) { return loose; }
-uint64_t weir_freeing_bytes(void) { return 0; }
+static uint64_t leaving; /* freed in stream order, counted, and held until the device comes there */
+uint64_t weir_loose(void) { return loose + leaving; }
+uint64_t weir_freeing_bytes(void) { return leaving; }
+void weir_freeing_look(void) {}
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 
@@ -233,7 +238,8 @@ static void begin(void)
 	listed = true;
 	counts_wrong = false;
 	takes = TAKES;
-	loose = unused = 0;
+	loose = unused = leaving = 0;
+	meanwhile = NULL;
 }
 
 /* A context that gets the handle of one that has gone was not seen before. */
@@ -457,6 +463,103 @@ static void beside_loose(void)
 	expect("then", own->mem_context_bytes, TAKES);
 }
 
+static void reach(void) { held -= 80; }
+
+static void see(void)
+{
+	weir_release(leaving);
+	leaving = 0;
+}
+
+static void reach_and_see(void)
+{
+	reach();
+	see();
+}
+
+/* Of 80 bytes that are freed in stream order, the device comes to the free as a context is made, or
+ * before, and that is seen then, or later. */
+static void beside_frees(void)
+{
+	static void (*const then[])(void) = {NULL, reach, see, reach_and_see};
+	for (int i = 0; i < 4; i++) {
+		begin();
+		create();
+		weir_reserve(leaving = 80);
+		held += then[i] == see ? 0 : 80;
+		meanwhile = then[i];
+		create();
+		meanwhile = NULL;
+		expect("contexts beside a free", own->mem_context_bytes, 2 * TAKES);
+		if (!then[i])
+			reach();
+		if (leaving)
+			see();
+		expect("once it is over", own->mem_context_bytes, 2 * TAKES);
+		expect("less then", weir_shrunk_since(), false);
+		weir_reserve(leaving = 80); /* which has gone */
+		destroy();
+		see();
+		expect("contexts, of which one has gone", own->mem_context_bytes, TAKES);
+		destroy();
+		expect("at the end", counted(), 0);
+	}
+}
+
+/* It is freed and gone while a context is made, beside another thread's calls. */
+static void leave(void)
+{
+	another_thread(true);
+	another_thread(false);
+	leaving = 80;
+	reach();
+}
+
+static void beside_free_of(uint64_t took, void (*then)(void))
+{
+	begin();
+	create();
+	weir_reserve(loose = 10); /* which is not there */
+	weir_reserve(80);
+	held += then == see ? 0 : 80;
+	leaving = then == leave ? 0 : 80;
+	takes = took;
+	meanwhile = then;
+	create();
+	meanwhile = NULL;
+}
+
+/* Contexts that take more or less than others beside a free: that is put right once it is over,
+ * before the next allocation, or where there is no room. */
+static void of_other_sizes(void)
+{
+	static void (*const then[])(void) = {reach, see, reach_and_see, leave};
+	for (int i = 0; i < 4; i++) {
+		beside_free_of(TAKES + 30, then[i]);
+		expect("no more than is certain", own->mem_context_bytes,
+			2 * TAKES + (then[i] == see ? 30 : 0));
+		see();
+		weir_look_again();
+		expect("once it is over", own->mem_context_bytes,
+			2 * TAKES + 30 - (then[i] == see ? 0 : loose));
+	}
+	beside_free_of(TAKES - 30, NULL);
+	expect("as others' contexts", own->mem_context_bytes, 2 * TAKES);
+	reach();
+	see();
+	loose = 0;
+	weir_release(10);
+	expect("less, once it is over", weir_shrunk_since(), true);
+	expect("contexts then", own->mem_context_bytes, 2 * TAKES - 30);
+	weir_look_again(); /* beside no free */
+	weir_reserve(leaving = 80); /* which has gone */
+	destroy();
+	expect("of which one has gone", own->mem_context_bytes, TAKES - 30);
+	see();
+	weir_look_again();
+	expect("before the next allocation", own->mem_context_bytes, TAKES);
+}
+
 /* The first context of another process of the job, which has ended, had all of the cap. */
 static void after_a_kill(void)
 {
@@ -489,6 +592,8 @@ int main(void)
 	beside_others();
 	beside_pools();
 	beside_loose();
+	beside_frees();
+	of_other_sizes();
 	after_a_kill();
 	return checked();
 }

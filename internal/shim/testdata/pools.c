@@ -7,12 +7,15 @@
 
 static int lock_or_tell(pthread_mutex_t *m);
 static bool reserve(uint64_t bytes);
+static void give_up(uint64_t bytes);
 
 #define pthread_mutex_lock lock_or_tell
 #define weir_reserve reserve
+#define weir_release give_up
 #include "../src/pool.c"
 #undef pthread_mutex_lock
 #undef weir_reserve
+#undef weir_release
 
 bool weir_reserve(uint64_t bytes) { return reserve(bytes); }
 
@@ -210,6 +213,17 @@ void weir_overdraw(uint64_t bytes) { weir_add(&counted, bytes); }
 uint64_t weir_cap(void) { return cap; }
 bool weir_would_fit(uint64_t bytes, uint64_t less) { return counted + bytes <= cap + less; }
 void weir_release(uint64_t bytes) { weir_sub(&counted, bytes); }
+
+/* What a pool does not have any more is given up before another thread can look at the pool. */
+static bool late;
+static void give_up(uint64_t bytes)
+{
+	if (bytes && !pthread_mutex_trylock(&lock)) {
+		late = true;
+		pthread_mutex_unlock(&lock);
+	}
+	weir_release(bytes);
+}
 int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
 CUresult weir_deny(void) { return CUDA_ERROR_OUT_OF_MEMORY; }
@@ -674,5 +688,6 @@ int main(void)
 	failed_free();
 	events_go();
 	created();
+	expect("given up too late", late, false);
 	return checked();
 }

@@ -59,8 +59,30 @@ static bool busy;
 bool weir_turn_take(void) { return busy ? false : (busy = true); }
 void weir_turn_end(void) { busy = false; }
 static uint64_t loose, leaving;
-uint64_t weir_loose(void) { return loose + leaving; }
+static bool sees; /* as it is asked for that, another thread sees that what leaves has gone */
+uint64_t weir_loose(void)
+{
+	if (sees)
+		weir_release(leaving);
+	leaving = sees ? 0 : leaving;
+	return loose + leaving;
+}
+
 uint64_t weir_freeing_bytes(void) { return leaving; }
+
+static bool reached; /* the device has come to what is freed */
+static void see(void)
+{
+	weir_release(leaving);
+	leaving = 0;
+}
+
+void weir_freeing_look(void)
+{
+	if (reached)
+		see();
+	reached = false;
+}
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 
@@ -170,7 +192,8 @@ static void begin(uint64_t used, uint64_t context, uint64_t holds)
 	listed = true;
 	held = holds;
 	looks = 0;
-	sent = slack = loose = 0;
+	sent = slack = loose = leaving = 0;
+	sees = reached = false;
 	meanwhile = afterwards = always = NULL;
 	tick = MS / 10;
 	now = MS;
@@ -392,6 +415,73 @@ static void growing(void)
 	expect("less, after that", weir_shrunk_since(), true);
 }
 
+/* Of 100 that are counted 80 are freed in stream order and gone: they hide what has grown. */
+static void beside_frees(void)
+{
+	begin(100, 700, 770);
+	leaving = 80;
+	expect("a load of 50 beside a free", weir_grown(), true);
+	expect("contexts, of which no more is seen", own->mem_context_bytes, 700);
+	weir_release(leaving);
+	leaving = 0;
+	weir_look_again();
+	expect("contexts at once", own->mem_context_bytes, 700);
+	now += AGAIN_NS;
+	weir_look_again();
+	expect("contexts, when looked at again", own->mem_context_bytes, 750);
+	unsigned before = looks;
+	now += 1000 * MS;
+	weir_look_again();
+	expect("looks once all is known", looks, before);
+
+	begin(100, 700, 770);
+	tick = 0;
+	leaving = 80;
+	weir_grown();
+	before = looks;
+	for (int i = 0; i < 1000; i++, now += MS)
+		weir_look_again();
+	expect("looks in a second beside frees that never end", looks - before, 9);
+	now += 1000 * MS;
+	weir_grown();
+	listed = weir.measures = false;
+	before = looks;
+	for (int i = 0; i < 10; i++, now += 1000 * MS)
+		weir_look_again();
+	expect("looks where nobody tells any more", looks - before, 1);
+	listed = weir.measures = true;
+	weir_grown();
+	weir_release(leaving);
+	leaving = 0;
+	now += AGAIN_NS;
+	weir_look_again();
+	expect("contexts, soon after another load", own->mem_context_bytes, 750);
+
+	begin(100, 700, 850);
+	weir_grown();
+	weir_count(80);
+	leaving = 80;
+	sees = true;
+	now += 1000 * MS;
+	weir_shrunk();
+	expect("contexts, by a look in which a free is seen to be over", own->mem_context_bytes, 750);
+
+	begin(100, 700, 770);
+	leaving = 80;
+	reached = true;
+	weir_grown();
+	expect("contexts beside a free that is over", own->mem_context_bytes, 750);
+
+	begin(100, 700, 820);
+	leaving = 80;
+	afterwards = see;
+	weir_grown();
+	expect("contexts, by two looks between which it is", own->mem_context_bytes, 720);
+	now += AGAIN_NS;
+	weir_look_again();
+	expect("contexts, looked at again", own->mem_context_bytes, 800);
+}
+
 /* Of 100 that are counted 60 may not be there: what is seen of the contexts is too little by that.
  */
 static void loose_memory(void)
@@ -540,6 +630,7 @@ int main(void)
 	beside_others();
 	unsure_figures();
 	growing();
+	beside_frees();
 	loose_memory();
 	agent();
 	granules();
