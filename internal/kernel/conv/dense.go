@@ -213,7 +213,7 @@ func (p patches) fill(dst, src []float32, k0, k1, j0, j1 int) {
 	}
 	var buf [32]run
 	runs := p.split(&buf, j0, j1)
-	if p.tables {
+	if p.tables && width <= mostTapLanes {
 		p.copyRuns(dst, src, width, runs, k0, k1)
 		return
 	}

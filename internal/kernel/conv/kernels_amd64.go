@@ -66,6 +66,9 @@ func copyLanes(v level, dst []float32, width int, src []float32, at, plane, stri
 	}
 }
 
+// mostTapLanes is how wide a panel may be that runTapCopies writes.
+const mostTapLanes = 32
+
 // hasTapCopies reports whether runTapCopies has a kernel.
 func hasTapCopies(v level) bool { return v == levelAVX512 }
 

@@ -17,6 +17,9 @@ func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) {
 	panic("conv: no masks")
 }
 
+// mostTapLanes is how wide a panel may be that runTapCopies writes.
+const mostTapLanes = 16
+
 // hasTapCopies reports whether runTapCopies has a kernel.
 func hasTapCopies(v level) bool { return v == levelNEON }
 

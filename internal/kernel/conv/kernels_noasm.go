@@ -15,6 +15,9 @@ func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) {
 	panic("conv: no masks")
 }
 
+// mostTapLanes is how wide a panel may be that runTapCopies writes.
+const mostTapLanes = 0
+
 // hasTapCopies reports whether runTapCopies has a kernel.
 func hasTapCopies(level) bool { return false }
 

@@ -52,7 +52,7 @@ const mostPanels = 8
 // be copied in one stretch.
 func (p *patches) list() {
 	n := volume(p.out)
-	if !p.tables || !p.even || n > mostPanels*p.width {
+	if !p.tables || p.width > mostTapLanes || !p.even || n > mostPanels*p.width {
 		return
 	}
 	for j := 0; j < n; j += p.width {
