@@ -30,6 +30,21 @@ func TestSameBits(t *testing.T) {
 		t.Cleanup(p.Close)
 		pools = append(pools, p)
 	}
+	eachSmall(t, func(t *testing.T, g, quantised *graph.Graph, shapes map[string][]int,
+		in []*tensor.Tensor) {
+		cputest.EachPath(t, func(t *testing.T) {
+			sameBits(t, pools, g, Options{Target: host, Shapes: shapes}, in, "")
+			sameBits(t, pools, g, Options{Target: host, Shapes: shapes,
+				Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
+			sameBits(t, pools, quantised, Options{Target: host, Shapes: shapes}, in, "int8")
+		})
+	})
+}
+
+// eachSmall calls f with each of small, as it is and quantised, and inputs of these shapes.
+func eachSmall(t *testing.T, f func(t *testing.T, g, quantised *graph.Graph,
+	shapes map[string][]int, in []*tensor.Tensor)) {
+	t.Helper()
 	for _, a := range small {
 		t.Run(a.name, func(t *testing.T) {
 			g, err := zoo.New(a.name, a.options)
@@ -37,16 +52,9 @@ func TestSameBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			shapes := shapesOf(g, a.shape)
-			in := like(rand.New(rand.NewPCG(1, 1)), g, shapes)
 			quantised := g.Clone()
 			quantize(t, quantised)
-			cputest.EachPath(t, func(t *testing.T) {
-				sameBits(t, pools, g, Options{Target: host, Shapes: shapes}, in, "")
-				sameBits(t, pools, g,
-					Options{Target: host, Shapes: shapes,
-						Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
-				sameBits(t, pools, quantised, Options{Target: host, Shapes: shapes}, in, "int8")
-			})
+			f(t, g, quantised, shapes, like(rand.New(rand.NewPCG(1, 1)), g, shapes))
 		})
 	}
 }

@@ -1,14 +1,13 @@
 package plan
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/tensor"
-	"github.com/weirgpu/weir/zoo"
 )
 
 // TestPlansOnTiles runs whole plans with products on tiles, which their definition computes: those
@@ -17,28 +16,19 @@ import (
 func TestPlansOnTiles(t *testing.T) {
 	pools := []*cpu.Pool{cpu.NewPool(cpu.PoolOptions{Threads: 1}), newPool(t)}
 	t.Cleanup(pools[0].Close)
-	for _, a := range small {
-		t.Run(a.name, func(t *testing.T) {
-			g, err := zoo.New(a.name, a.options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			shapes := shapesOf(g, a.shape)
-			in := like(rand.New(rand.NewPCG(18, 9)), g, shapes)
-			quantised := g.Clone()
-			quantize(t, quantised)
-			bytes := Options{Target: host, Shapes: shapes, Threads: threads}
-			want := runPlan(t, pools[1], compileAs(t, quantised, bytes), in)
-			cputest.OnTiles(t, func(t *testing.T) {
-				got := runPlan(t, pools[1], compileAs(t, quantised, bytes), in)
-				for i, w := range want {
-					if !tensor.Equal(got[i], w) {
-						t.Errorf("output %d of bytes has other bits than without tiles", i)
-					}
+	eachSmall(t, func(t *testing.T, g, quantised *graph.Graph, shapes map[string][]int,
+		in []*tensor.Tensor) {
+		bytes := Options{Target: host, Shapes: shapes, Threads: threads}
+		want := runPlan(t, pools[1], compileAs(t, quantised, bytes), in)
+		cputest.OnTiles(t, func(t *testing.T) {
+			got := runPlan(t, pools[1], compileAs(t, quantised, bytes), in)
+			for i, w := range want {
+				if !tensor.Equal(got[i], w) {
+					t.Errorf("output %d of bytes has other bits than without tiles", i)
 				}
-				sameBits(t, pools, g, Options{Target: host, Shapes: shapes,
-					Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
-			})
+			}
+			sameBits(t, pools, g, Options{Target: host, Shapes: shapes,
+				Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
 		})
-	}
+	})
 }
