@@ -7,7 +7,7 @@
 # More than a megabyte is what functions take that are inlined where no time is spent: the packages
 # below compute nothing for a request, and are compiled without. They read settings, and
 # take requests in as encoding/json does. Left as they are: what evaluates operators (internal/op),
-# the engine, the kernels, the queues and what moves bytes. modernc.org/libc is twice as large
+# the engine, the kernels, what gives turns (share), the queues and what moves bytes. modernc.org/libc is twice as large
 # without. A fifth of a compiler's time is what it writes for debuggers: none runs there.
 set -eu
 cold="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
@@ -33,7 +33,7 @@ cold="$cold $weir/agent $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/i
   $weir/scenario/... $weir/server $weir/server/audit $weir/server/auth $weir/server/client
   $weir/server/config $weir/server/jobs $weir/server/kept $weir/server/repo $weir/server/sealed
   $weir/server/source $weir/server/store $weir/server/telemetry/... $weir/server/training
-  $weir/server/web $weir/share $weir/share/broker $weir/share/catalogue $weir/share/sim
+  $weir/server/web $weir/share/catalogue $weir/share/sim
   $weir/tensor/npy $weir/train/... $weir/zoo"
 printf %s "-trimpath -tags=grpcnotrace,nethttpomithttp2 -gcflags=all=-dwarf=false"
 for p in $cold; do printf " '-gcflags=%s=-l -dwarf=false'" "$p"; done
