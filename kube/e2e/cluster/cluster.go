@@ -89,7 +89,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster: %s: is longer than 40 bytes, and sockets lie below it",
 			o.Dir)
 	}
-	err = c.has("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
+	err = c.has("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl",
+		"helm")
 	if err != nil {
 		return nil, err
 	}
