@@ -5,10 +5,11 @@
 # What gRPC and net/http would do of traces and HTTP/2 beside weir itself is left out.
 #
 # More than a megabyte is what functions take that are inlined where no time is spent: the packages
-# below compute nothing for a request, and are compiled without. They read settings, and
-# take requests in as encoding/json does. Left as they are: what evaluates operators (internal/op),
-# the engine, the kernels, what gives turns (share), the queues and what moves bytes. modernc.org/libc is twice as large
-# without. A fifth of a compiler's time is what it writes for debuggers: none runs there.
+# below compute nothing for a request, and are compiled without. They read settings, and take
+# requests in as encoding/json does. Left as they are: what evaluates operators (internal/op), the
+# engine, the kernels, what gives turns (share), the queues and what moves bytes. modernc.org/libc
+# is twice as large without. A fifth of a compiler's time is what it writes for debuggers: none runs
+# there.
 set -eu
 cold="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
   crypto/internal/fips140/ecdsa crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
