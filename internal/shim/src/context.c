@@ -36,8 +36,8 @@ struct making {
 	bool certain;
 	uint64_t reserved;
 	struct weir_look look; /* before it is made, where there are others */
-	uint64_t took; /* by that, if it is certain */
-	uint64_t over; /* of which so much may be too much */
+	uint64_t took, surely; /* by that, if it is certain, and at least */
+	uint64_t over; /* so much of what is counted for it may be too much */
 	/* what takes it back */
 	CUdevice device;  /* its primary context is released */
 	CUgreenCtx green; /* or this is destroyed, and with it that */
@@ -225,7 +225,7 @@ static void compare(struct making *m, uint64_t was, const struct weir_look *l)
 	uint64_t least = positive(more - (int64_t)m->look.leaving),
 			 most = positive(more + (int64_t)l->leaving);
 	m->took = m->reserved < least ? least : m->reserved < most ? m->reserved : most;
-	m->over = m->took - least;
+	m->surely = least;
 }
 
 /* found is what contexts take, of which there was so much before: by one look where allocations
@@ -241,8 +241,10 @@ static uint64_t found(uint64_t was, uint64_t *grown, const struct weir_look *l, 
 		return least;
 	if (m->certain) {
 		*grown = m->took;
-		if (m->over)
-			weir_too_much(m->over);
+		m->over = m->took - m->surely;
+		weir_too_much(m->over);
+		if (least > was + *grown)
+			weir_unmeasured(); /* frees had hidden some of what was there before */
 		return was + *grown;
 	}
 	if (m->all) {
@@ -273,7 +275,7 @@ static bool after(CUresult r, CUcontext ctx, struct making *m)
 		return true;
 	}
 	struct weir_look l = weir_look_patiently(m->reserved);
-	weir_counted_beside(m->look.leaving | l.leaving);
+	weir_counted_by(&l);
 	if (l.is == WEIR_REST_UNKNOWN) {
 		if (m->all)
 			learn_granule(ctx, m->reserved);
@@ -291,6 +293,7 @@ static bool after(CUresult r, CUcontext ctx, struct making *m)
 			learn_granule(ctx, m->reserved - grown);
 		weir_release_to_context(grown > m->reserved ? grown : m->reserved, now);
 		note_made(ctx, m);
+		grown -= m->over; /* others know what is certain */
 		learned(grown > WEIR_CONTEXT_UNMEASURED ? grown : WEIR_CONTEXT_UNMEASURED);
 	}
 	if (m->all)
@@ -401,14 +404,13 @@ static void left(CUresult r, CUcontext ctx, int gone)
 	__atomic_fetch_sub(&there, gone, __ATOMIC_RELAXED);
 	weir_sizes_take(WEIR_KIND_MADE, (uintptr_t)ctx, &made, NULL);
 	struct weir_look l = weir_look(0);
-	weir_counted_beside(l.leaving);
+	weir_counted_by(&l);
 	uint64_t least = weir_at_least(&l), rest = remaining(&l, weir_contexts(), made);
 	if (!any_left()) {
 		weir_contexts_are(least);
 	} else if (l.is != WEIR_REST_UNKNOWN) {
 		weir_contexts_are(rest);
-		if (rest > least)
-			weir_too_much(rest - least);
+		weir_too_much(rest - least);
 	}
 	end(&m);
 }

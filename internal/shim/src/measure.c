@@ -232,15 +232,22 @@ void weir_unmeasured(void)
 	__atomic_store_n(&unmeasured, 1, __ATOMIC_RELAXED);
 }
 
-/* weir_counted_beside says that contexts are counted by looks beside frees in stream order of so
- * many bytes, or none. Those may have been gone already, and have hidden as much: before an
- * allocation it is looked again, after longer each time where such frees are always under way. */
-void weir_counted_beside(uint64_t leaving)
+/* again_in has it looked again after so long, 0: not at all. */
+static void again_in(uint64_t after)
 {
-	uint64_t after = __atomic_load_n(&again_after, __ATOMIC_RELAXED);
-	after = !leaving ? 0 : after ? 2 * after : AGAIN_NS;
 	__atomic_store_n(&again_after, after, __ATOMIC_RELAXED);
 	__atomic_store_n(&again_at, after ? weir_now() + after : 0, __ATOMIC_RELAXED);
+}
+
+/* weir_counted_by says that contexts are counted by a look, which may have been beside frees in
+ * stream order. Those may have been gone already, and have hidden as much: before an allocation it
+ * is looked again. A look that is not certain says nothing of what earlier ones may have missed. */
+void weir_counted_by(const struct weir_look *l)
+{
+	if (l->leaving)
+		again_in(AGAIN_NS);
+	else if (l->is == WEIR_REST_KNOWN)
+		again_in(0);
 }
 
 static bool hid(void)
@@ -250,7 +257,8 @@ static bool hid(void)
 }
 
 /* grown_by is how much more there is than the contexts are counted with; an allocation that comes
- * and goes while the device is asked could look like it, but not twice. */
+ * and goes while the device is asked could look like it, but not twice. Where frees in stream order
+ * are always under way, it is looked again after longer each time. */
 static uint64_t grown_by(void)
 {
 	uint64_t least = UINT64_MAX, counted = weir_contexts(), leaving = 0;
@@ -265,7 +273,8 @@ static uint64_t grown_by(void)
 		uint64_t more = rest > counted ? rest - counted : 0;
 		least = more < least ? more : least;
 	}
-	weir_counted_beside(leaving);
+	uint64_t after = __atomic_load_n(&again_after, __ATOMIC_RELAXED);
+	again_in(!leaving ? 0 : after ? 2 * after : AGAIN_NS);
 	return least;
 }
 
@@ -277,9 +286,11 @@ static bool grown(bool stays)
 		weir_unmeasured();
 		return true;
 	}
-	__atomic_store_n(&unmeasured, 0, __ATOMIC_RELAXED);
+	bool more_came = __atomic_exchange_n(&unmeasured, 0, __ATOMIC_RELAXED) || !stays;
 	__atomic_store_n(&unsure, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&again_at, 0, __ATOMIC_RELAXED);
+	if (more_came) /* it may be what frees hide */
+		__atomic_store_n(&again_after, 0, __ATOMIC_RELAXED);
 	uint64_t began = weir_now(), more = grown_by();
 	bool fits = weir_reserve(more);
 	if (fits && more)
@@ -298,7 +309,6 @@ static bool grown(bool stays)
  * undone. */
 bool weir_grown(void)
 {
-	__atomic_store_n(&again_after, 0, __ATOMIC_RELAXED);
 	if (due())
 		return grown(false);
 	weir_unmeasured();
@@ -346,7 +356,7 @@ static bool shrunk(void)
 		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	uint64_t began = weir_now(), leaving = weir_freeing_bytes();
+	uint64_t began = weir_now();
 	struct weir_look l = weir_look(0);
 	uint64_t most = weir_at_most(&l), counted = weir_contexts(); /* in its turn alone it changes */
 	if (most < counted)
@@ -354,7 +364,7 @@ static bool shrunk(void)
 	less = less < weir_get(&loaded) ? less : weir_get(&loaded);
 	weir_contexts_are(counted - less);
 	weir_sub(&loaded, less);
-	uint64_t left = counted - less, rest = most > leaving ? most - leaving : 0;
+	uint64_t left = counted - less, rest = most > l.leaving ? most - l.leaving : 0;
 	uint64_t hides = left > rest ? left - rest : 0;
 	weir_set(&hidden, hides < weir_get(&loaded) ? hides : weir_get(&loaded));
 	if (l.is == WEIR_REST_LEAST || l.late || weir_get(&hidden))
@@ -368,6 +378,8 @@ static bool shrunk(void)
  * put right where there is no room. */
 void weir_too_much(uint64_t most)
 {
+	if (!most)
+		return;
 	weir_add(&loaded, most);
 	__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 }

@@ -433,7 +433,7 @@ struct weir_look {
 bool weir_nvml_holds(uint64_t *bytes);
 struct weir_look weir_look(uint64_t reserved);
 struct weir_look weir_look_patiently(uint64_t reserved);
-void weir_counted_beside(uint64_t leaving);
+void weir_counted_by(const struct weir_look *l);
 uint64_t weir_at_least(const struct weir_look *l);
 uint64_t weir_at_most(const struct weir_look *l);
 void weir_moves_begin(void);

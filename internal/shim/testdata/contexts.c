@@ -560,6 +560,83 @@ static void of_other_sizes(void)
 	expect("before the next allocation", own->mem_context_bytes, TAKES);
 }
 
+/* It is looked again soon after contexts were made and went beside frees, however many, */
+static void looked_again_soon(void)
+{
+	begin();
+	create();
+	weir_reserve(leaving = 80);
+	held += 80;
+	for (int i = 0; i < 20; i++) {
+		create();
+		destroy();
+	}
+	takes = TAKES + 30;
+	meanwhile = reach;
+	create();
+	meanwhile = NULL;
+	expect("no more than is certain", own->mem_context_bytes, 2 * TAKES);
+	see();
+	weir_look_again();
+	expect("once it is over", own->mem_context_bytes, 2 * TAKES + 30);
+}
+
+/* also where nobody could tell, or not for sure, as one went meanwhile; */
+static void looked_again_for_sure(void)
+{
+	for (int tells = 0; tells < 2; tells++) {
+		beside_free_of(TAKES + 80, reach);
+		see();
+		takes = TAKES;
+		listed = tells;
+		another_thread(true);
+		weir_count(100); /* which the driver has not given yet */
+		destroy();
+		listed = true;
+		held += 100;
+		another_thread(false);
+		expect("contexts, of which one has gone", own->mem_context_bytes, tells ? TAKES : 2 * TAKES);
+		weir_contexts_are(TAKES);
+		weir_look_again();
+		expect("contexts", own->mem_context_bytes, TAKES + 80 - loose);
+		unsigned before = own->mem_context_bytes;
+		held += 20; /* of one that was never seen */
+		weir_look_again();
+		expect("contexts, which are not looked at again", own->mem_context_bytes, before);
+	}
+}
+
+/* and what was hidden as one was made is not forgotten as the next one is. */
+static void hidden_before(void)
+{
+	beside_free_of(TAKES + 30, reach);
+	see();
+	loose = 100;
+	weir_reserve(90);
+	held += 100;
+	create();
+	expect("contexts, at first", own->mem_context_bytes, 3 * TAKES + 30);
+	weir_look_again();
+	expect("before the next allocation", own->mem_context_bytes, 3 * TAKES + 60);
+}
+
+/* Others are told no more than is certain of a first one whose like nobody had made. */
+static void told_beside_frees(void)
+{
+	begin();
+	weir_contexts_are(TAKES); /* made by other calls */
+	weir_reserve(leaving = 80); /* which has gone */
+	weir_reserve(loose = 10);
+	held = TAKES + 10;
+	meanwhile = see;
+	create();
+	meanwhile = NULL;
+	expect("contexts, as much as it may be", own->mem_context_bytes, 2 * TAKES + 80);
+	expect("less, where there is no room", weir_shrunk_since(), true);
+	expect("contexts then", own->mem_context_bytes, 2 * TAKES + 10);
+	expect("what others know", weir.page->context_bytes, TAKES);
+}
+
 /* The first context of another process of the job, which has ended, had all of the cap. */
 static void after_a_kill(void)
 {
@@ -594,6 +671,10 @@ int main(void)
 	beside_loose();
 	beside_frees();
 	of_other_sizes();
+	looked_again_soon();
+	looked_again_for_sure();
+	hidden_before();
+	told_beside_frees();
 	after_a_kill();
 	return checked();
 }

@@ -457,6 +457,25 @@ static void beside_frees(void)
 	weir_look_again();
 	expect("contexts, soon after another load", own->mem_context_bytes, 750);
 
+	/* what may have grown by a call that nobody looked at */
+	begin(100, 700, 770);
+	tick = 0;
+	leaving = 80;
+	weir_grown();
+	for (int i = 0; i < 1000; i++, now += MS)
+		weir_look_again();
+	weir_unmeasured();
+	weir_look_again();
+	weir_release(leaving);
+	leaving = 0;
+	now += AGAIN_NS;
+	weir_look_again();
+	expect("contexts, soon after a call that may have taken memory", own->mem_context_bytes, 750);
+	before = looks;
+	weir_too_much(0);
+	weir_shrunk_since();
+	expect("looks where nothing is too much", looks, before);
+
 	begin(100, 700, 850);
 	weir_grown();
 	weir_count(80);
