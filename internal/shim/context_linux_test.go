@@ -209,7 +209,7 @@ func TestParts(t *testing.T) {
 		{"rest", 112, []string{"ledger", "sizes"}},
 		{"reuse", 86, []string{"alloc", "ledger", "sizes", "take"}},
 		{"pools", 122, []string{"freeing", "sizes", "take"}},
-		{"graphs", 104, []string{"graph", "ledger", "sizes"}},
+		{"graphs", 107, []string{"graph", "ledger", "sizes"}},
 		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},

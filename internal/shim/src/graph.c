@@ -9,9 +9,9 @@
 
 #include <stdlib.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of charged and making */
 static bool any;          /* an allocation node was made in this process */
-static uint64_t charged;  /* atomic: counted for graphs */
+static uint64_t charged;  /* counted for graphs, */
 static uint64_t making;   /* of that, for first launches under way, */
 static uint64_t waiting;  /* and of that, for those that wait at the gate; atomic */
 static uintptr_t trims = 1; /* bumped by each trim: graphs launched before are counted again */
@@ -137,34 +137,42 @@ CUresult weir_on_graph_instantiate_flags(
 	return real ? instantiated(real(exec, graph, flags), exec, graph) : weir_missing();
 }
 
-/* settle brings the count to what the driver says it keeps for graphs, and no lower than what is
- * counted for launches under way, which the driver's figure may have already; if it does not say,
- * back by n. */
-static void settle(uint64_t n)
+/* settle_locked brings the count to what the driver says it keeps for graphs, and no lower than what
+ * is counted for launches under way, which the driver's figure may have already; if it does not say,
+ * back by n. The lock is held: an old figure must not lower what has been counted since. */
+static void settle_locked(uint64_t n)
 {
 	weir_fn_cuCtxGetDevice device = WEIR_DRIVER(cuCtxGetDevice);
 	weir_fn_cuDeviceGetGraphMemAttribute get = WEIR_DRIVER(cuDeviceGetGraphMemAttribute);
 	CUdevice d;
 	uint64_t reserved = 0;
-	pthread_mutex_lock(&lock); /* an old figure must not lower what has been counted since */
 	bool told = device && get && device(&d) == CUDA_SUCCESS &&
 		get(d, (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) ==
 			CUDA_SUCCESS;
 	uint64_t most = told ? reserved + making : charged > n ? charged - n : 0;
 	uint64_t over = charged > most ? charged - most : 0,
 			 under = reserved > charged ? reserved - charged : 0;
-	weir_overdraw(under); /* before another settles, who would give it back uncounted, */
-	weir_release(over);   /* and before one finds nothing to settle */
-	weir_set(&charged, charged + under - over);
+	weir_overdraw(under);
+	weir_release(over);
+	charged += under - over;
+}
+
+static void settle(uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	settle_locked(n);
 	pthread_mutex_unlock(&lock);
 }
 
 /* weir_graphs_refresh counts anew what the driver keeps for graphs. */
 void weir_graphs_refresh(void)
 {
-	if (!weir_get(&charged) || !weir_own_begin())
+	if (!__atomic_load_n(&any, __ATOMIC_RELAXED) || !weir_own_begin())
 		return;
-	settle(0);
+	pthread_mutex_lock(&lock);
+	if (charged)
+		settle_locked(0);
+	pthread_mutex_unlock(&lock);
 	weir_own_end();
 }
 
@@ -177,7 +185,7 @@ static bool charge(uint64_t n, bool at_once)
 		return false;
 	}
 	pthread_mutex_lock(&lock);
-	weir_add(&charged, n);
+	charged += n;
 	making += n;
 	pthread_mutex_unlock(&lock);
 	return true;

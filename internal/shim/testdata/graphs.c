@@ -7,6 +7,7 @@
 #include "expect.h"
 
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CAP 1000
@@ -81,14 +82,20 @@ static CUresult driver_device(CUdevice *d)
 }
 
 static unsigned asked; /* how much that is */
+static void (*as_asked)(void); /* done by others before it has answered */
 
 static CUresult driver_attribute(CUdevice d, CUgraphMem_attribute what, void *value)
 {
+	void (*f)(void) = as_asked;
+	uint64_t now = reserved;
 	(void)d;
 	asked++;
+	as_asked = NULL;
+	if (f)
+		f();
 	if (!tells || what != (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT)
 		return CUDA_ERROR_INVALID_VALUE;
-	*(uint64_t *)value = reserved;
+	*(uint64_t *)value = now;
 	return CUDA_SUCCESS;
 }
 
@@ -386,6 +393,45 @@ static void trim(void)
 	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
 }
 
+static pthread_t beside;
+
+static void *launch_30(void *unused)
+{
+	gives = 30;
+	launch(30);
+	return unused;
+}
+
+/* Another thread's first launch gets as far as it can before the driver's answer, which is older,
+ * has come. */
+static void launch_as_asked(void)
+{
+	pthread_create(&beside, NULL, launch_30, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+static void destroy_100(void) { destroy(100); }
+
+static void old_figures(void)
+{
+	static void (*const look[])(void) = {refresh, destroy_100};
+	instantiate(30, false);
+	instantiate(100, false);
+	for (int i = 0; i < 2; i++) {
+		gives = 0;
+		launch(100);
+		as_asked = launch_as_asked;
+		look[i]();
+		pthread_join(beside, NULL);
+		expect("after a launch beside a look", counted(), reserved);
+		trim();
+	}
+	gives = 0;
+	unsigned before = asked;
+	refresh();
+	expect("questions where nothing is kept", asked, before);
+}
+
 static void trims(void)
 {
 	gives = 60;
@@ -638,5 +684,6 @@ int main(void)
 	ends();
 	untold();
 	at_the_cap();
+	old_figures();
 	return checked();
 }
