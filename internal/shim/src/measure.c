@@ -57,8 +57,8 @@ void weir_measure_reset(void)
 {
 	granule = 0;
 	guessed = unmeasured = unloaded = tables = unsure = 0;
-	look_after = moves = loaded = hidden = again_at = again_after = 0;
-	moving = 0;
+	look_after = loaded = hidden = again_at = again_after = 0;
+	moves = moving; /* a handler of this thread's has forked, amid such calls, which end here too */
 }
 
 /* What a call takes is counted before the driver takes it, and what it gives back until the driver

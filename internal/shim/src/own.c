@@ -83,7 +83,7 @@ void weir_own_thread(void)
 
 void weir_own_reset(void)
 {
-	calling = 0;
+	calling = own.depth > 0; /* a signal's handler has forked, amid calls that end here too */
 }
 
 /* leave is the handler. Whichever thread exits runs it, perhaps out of a signal that came in one of

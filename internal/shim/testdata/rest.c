@@ -219,6 +219,20 @@ static void alone(void)
 	weir_moves_end();
 }
 
+/* In the child of a signal's handler that forks amid such a call, that ends as well. */
+static void in_child(void)
+{
+	int before, after;
+	weir_moves_begin();
+	begin(100, 0, 900);
+	expect("beside a thread's own call", rest(0, WEIR_REST_KNOWN), 800);
+	weir_moves_end();
+	expect("the rest in a child", rest(0, WEIR_REST_KNOWN), 800);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+	pthread_setcancelstate(before, &after);
+	expect("it can be cancelled", before, PTHREAD_CANCEL_ENABLE);
+}
+
 /* One is cancelled in such a call, where the driver has a cancellation point. */
 static sem_t within, cancelled;
 
@@ -645,6 +659,7 @@ int main(void)
 	weir.page->mem_cap_bytes = CAP;
 	weir.slot = own = (struct weir_slot *)(page + WEIR_SLOTS_OFFSET);
 	alone();
+	in_child();
 	beside_a_cancelled_one();
 	beside_others();
 	unsure_figures();

@@ -3,6 +3,10 @@
  */
 #include "virtual.h"
 
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 /* ---- streams.c: whose record it is, and locks */
 
 static uint64_t inherited;
@@ -460,10 +464,34 @@ static void modes(void)
 	is("not relaxed then", mode, 1);
 }
 
+static uint64_t exits_at;
+
+static void exited(void) { _exit(now_ns - exits_at > 100 * MS); }
+
+/* In the child of a signal's handler that forks amid such a call, that ends as well: its exit waits
+ * for none. */
+static void in_child(void)
+{
+	int status = -1;
+	begins(2 * MS);
+	pid_t child = fork();
+	if (!child) {
+		atexit(exited);
+		weir_at_exit();
+		weir_own_begin();
+		weir_own_reset();
+		weir_own_end();
+		exits_at = now_ns;
+		exit(1);
+	}
+	waitpid(child, &status, 0);
+	is("waits at its exit", (uint64_t)status, 0);
+}
+
 #define CASES(X) \
 	X(ended_threads) X(after_the_end) X(locks) X(held_up) X(late_ends) X(lost) X(stays) \
 	X(stalled_end) X(of_a_green_one) X(endings) \
-	X(capture_between) X(capture_begins) X(modes)
+	X(capture_between) X(capture_begins) X(modes) X(in_child)
 
 int main(int n, char **names)
 {
