@@ -137,9 +137,10 @@ CUresult weir_on_graph_instantiate_flags(
 	return real ? instantiated(real(exec, graph, flags), exec, graph) : weir_missing();
 }
 
-/* settle_locked brings the count to what the driver says it keeps for graphs, and no lower than what
- * is counted for launches under way, which the driver's figure may have already; if it does not say,
- * back by n. The lock is held: an old figure must not lower what has been counted since. */
+/* settle_locked brings the count to what the driver says it keeps for graphs, and no lower than
+ * what is counted for launches under way, which the driver's figure may have already; if it does
+ * not say, back by n. The lock is held: an old figure must not lower what has been counted since.
+ */
 static void settle_locked(uint64_t n)
 {
 	weir_fn_cuCtxGetDevice device = WEIR_DRIVER(cuCtxGetDevice);

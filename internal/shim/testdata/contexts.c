@@ -595,7 +595,8 @@ static void looked_again_for_sure(void)
 		listed = true;
 		held += 100;
 		another_thread(false);
-		expect("contexts, of which one has gone", own->mem_context_bytes, tells ? TAKES : 2 * TAKES);
+		expect("contexts, of which one has gone", own->mem_context_bytes,
+			tells ? TAKES : 2 * TAKES);
 		weir_contexts_are(TAKES);
 		weir_look_again();
 		expect("contexts", own->mem_context_bytes, TAKES + 80 - loose);

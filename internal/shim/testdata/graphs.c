@@ -418,7 +418,7 @@ static void old_figures(void)
 	instantiate(30, false);
 	instantiate(100, false);
 	for (int i = 0; i < 2; i++) {
-		gives = 0;
+		gives = 10; /* or nobody asks */
 		launch(100);
 		as_asked = launch_as_asked;
 		look[i]();
