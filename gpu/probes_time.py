@@ -101,7 +101,8 @@ def events(host, found):
 @probe("facts: waits",
        ["look-idle", "look-wakes", "blocking-wakes", "query-not-held-up", "queue-deep",
         "query-beside-full-queue", "small-stack", "stream-gone", "memop-waits-alone",
-        "event-behind-wait", "streams-overlap", "free-waits", "event-gone"], needs=30, timed=ALL)
+        "event-behind-wait", "streams-overlap", "free-waits", "event-gone", "copy-pageable",
+        "copy-within"], needs=30, timed=ALL)
 def waits(host, found):
     r = host.one(program(host, "waits"), seconds=90)
     found.values.update(r)
@@ -132,6 +133,11 @@ def waits(host, found):
                f"ends {event['wait_s']:.2f} s later with {event['after']}")
     found.tell("free-waits", r["free_s"] >= 0.2,
                f"{1e3 * r['free_s']:.1f} ms beside a kernel of 300 ms")
+    copies = r["copying_s"]
+    found.tell("copy-pageable", copies["pageable"] >= 0.2,
+               f"{1e3 * copies['pageable']:.1f} ms behind a kernel of 300 ms")
+    found.tell("copy-within", copies["within"] < 0.1,
+               f"{1e3 * copies['within']:.1f} ms behind a kernel of 300 ms")
     found.tell("streams-overlap", r["overlap_s"] < 0.3,
                f"two kernels of 0.2 s take {r['overlap_s']:.2f} s")
     if values["code"]:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,31 @@ func book(t *testing.T) *Book {
 func TestFacts(t *testing.T) {
 	if err := book(t).check(root); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestKnobsAreBeliefs holds that a fact tells of each knob of the fake driver, which says what a
+// real one costs.
+func TestKnobsAreBeliefs(t *testing.T) {
+	const file = "internal/shim/fakecuda/model/knobs.h"
+	text, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	relied := map[string]bool{}
+	for _, f := range book(t).Facts {
+		for _, place := range f.Relies {
+			relied[place] = true
+		}
+	}
+	knobs := regexp.MustCompile(`X\((\w+), "WEIR_FAKE_\w+"`).FindAllSubmatch(text, -1)
+	if len(knobs) < 19 {
+		t.Errorf("only %d knobs found", len(knobs))
+	}
+	for _, k := range knobs {
+		if place := file + ":" + string(k[1]); !relied[place] {
+			t.Errorf("no fact says what is believed where %s is set", place)
+		}
 	}
 }
 

@@ -173,6 +173,24 @@ def freeing_s(d, stream, options):
     return took
 
 
+def copying_s(d, stream, options):
+    """How long two copies take the calling thread that are queued behind a kernel of 0.3 s: an
+    asynchronous one to memory that is not pinned, and a synchronous one within the device."""
+    first, second = d.alloc(MIB), d.alloc(MIB)
+    host, p, took = ctypes.create_string_buffer(MIB), spin_us(d, 300000, options), {}
+    for name, on, copy in (
+            ("pageable", stream, ("cuMemcpyDtoHAsync_v2", host, first, MIB, stream)),
+            ("within", None, ("cuMemcpyDtoD_v2", second, first, MIB))):
+        d.launch(p, on)
+        began = time.monotonic()
+        d.call(*copy)
+        took[name] = time.monotonic() - began
+        d.synchronize()
+    d.free(first)
+    d.free(second)
+    return took
+
+
 def in_thread(d, run):
     def body():
         d.call("cuCtxSetCurrent", d.context)
@@ -306,7 +324,7 @@ def waits(options):
     stream = d.stream()
     run_s(d, stream, spin_us(d, 10, options), 10, None)
     meter.result(looking=looking(d, stream, options), blocking=blocking(d, stream, options),
-                 free_s=freeing_s(d, stream, options),
+                 free_s=freeing_s(d, stream, options), copying_s=copying_s(d, stream, options),
                  synchronise=beside_synchronise(d, stream, options),
                  queue=beside_full_queue(d, stream, options), gone=gone_stream(d, options),
                  event=gone_event(d, stream, options),

@@ -79,6 +79,8 @@ SIGNATURES = {
     "cuMemsetD8_v2": "DBD",
     "cuMemsetD32_v2": "DUD",
     "cuMemcpyDtoH_v2": "PDD",
+    "cuMemcpyDtoHAsync_v2": "PDDP",
+    "cuMemcpyDtoD_v2": "DDD",
     "cuMemcpyHtoDAsync_v2": "DPDP",
     "cuArray3DCreate_v2": "PP",
     "cuArrayDestroy": "P",
