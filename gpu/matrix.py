@@ -147,13 +147,21 @@ def torch_cap(host, cap, expandable=False):
     return not faults, "; ".join(faults) or detail, r
 
 
-def framework(host, cap, module, workload, fraction=1.0):
-    """A framework runs and computes correctly, and is told of no more than the cap."""
+def framework(host, cap, module, workload):
+    """A framework runs and computes correctly, is told of no more than the cap, and has no more
+    from outside."""
     host.needs(module)
-    (r,) = host.together((host.workload(workload, "--seconds", 3), Share(f"{cap}B")), seconds=3)
-    told = r.get("total_bytes")
-    holds = r["correct"] and told is not None and told <= cap * fraction
-    return holds, f"correct: {r['correct']}, told of {told} bytes of a cap of {cap}", r
+    host.nvml().settled()
+    with host.nvml().peak() as seen:
+        (r,) = host.together((host.workload(workload, "--seconds", 3), Share(f"{cap}B")), seconds=3)
+    r["outside_peak_bytes"] = seen.peak - seen.base
+    told, faults = r.get("total_bytes"), beyond(r, cap)
+    if not r["correct"]:
+        faults.append("its results are wrong")
+    if told is None or told > cap:
+        faults.append(f"it is told of {told} bytes, the cap is {cap}")
+    return not faults, "; ".join(faults) or (f"correct, told of {gib(told)}, from outside "
+                                             f"{gib(r['outside_peak_bytes'])}"), r
 
 
 def loader(host, cap):
@@ -180,8 +188,12 @@ def static_runtime(host, cap):
                    check=True,
                    capture_output=True,
                    timeout=120)
-    r = host.one([program], Share(f"{cap}B"))
-    return r["correct"] and r["total_bytes"] == cap and r["beyond"] == 2, f"{r}", r
+    host.nvml().settled()
+    with host.nvml().peak() as seen:
+        r = host.one([program], Share(f"{cap}B"))
+    r["outside_peak_bytes"] = seen.peak - seen.base
+    faults = beyond(r, cap)
+    return r["correct"] and r["total_bytes"] == cap and r["beyond"] == 2 and not faults, f"{r}", r
 
 
 def static_executable(host):

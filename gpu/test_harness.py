@@ -1,6 +1,7 @@
 """Tests of the harness itself, without a GPU and without weir: python3 -m unittest discover -s gpu
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -329,6 +330,27 @@ class Ends(unittest.TestCase):
             self.assertEqual(self.end(driver, body), matrix.NO_MEMORY)
         for driver, body in ((fails(700), well), (well, fails(700)), (well, lambda _: 1 / 0)):
             self.assertEqual(self.end(driver, body), facts_process.FAILED)
+
+
+class Frameworks(Case):
+    """A framework's word is not enough: what it had is seen from outside."""
+
+    def ran(self, most, **said):
+        seen = types.SimpleNamespace(base=10, peak=10 + most)
+        self.host.outside = types.SimpleNamespace(settled=lambda: 10,
+                                                  peak=lambda: contextlib.nullcontext(seen))
+        self.host.together = lambda *programs, seconds: [{"correct": True, "total_bytes": 100,
+                                                          **said}]
+        return matrix.framework(self.host, 100, "json", "jax_loop")
+
+    def test_faults_are_seen(self):
+        self.assertTrue(self.ran(100)[0])
+        for most, said in ((101, {}), (50, {"correct": False}), (50, {"total_bytes": 101}),
+                           (50, {"total_bytes": None})):
+            holds, detail, values = self.ran(most, **said)
+            self.assertFalse(holds, said)
+            self.assertNotIn(";", detail)
+            self.assertEqual(values["outside_peak_bytes"], most)
 
 
 class Shares(unittest.TestCase):
