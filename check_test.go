@@ -20,6 +20,7 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 		"reach its registry"
 	const long = "the binary for arm64 does not run, in the long check"
 	const cluster = "a real Kubernetes finds a fault"
+	const hours = "what takes hours has the time, in the long check"
 	for _, e := range []struct {
 		name, python, tool string // what the commands do
 		quick, data        bool
@@ -41,6 +42,11 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 		{"an emulated test fails", "exit 3", "exit 0", true, false, 9, ""},
 		{"outputs differ", "exit 5", "exit 0", false, true, 5, ""},
 		{cluster, "exit 0", "exit 0", false, true, 1, ""},
+		{hours, "exit 0", `case "$WEIR_LONG $*" in
+			*"-timeout 6h"*"./internal/shim "*) exit 11 ;;
+			*"-timeout 6h"*) ;;
+			1*TestParity* | 1*-count=1*"./internal/shim "*) exit 7
+			esac`, false, true, 11, ""},
 		{"fuzzing fails", "exit 0", `case "$*" in *FuzzPage*) exit 4; esac`, false, true, 4, ""},
 	} {
 		t.Run(e.name, func(t *testing.T) {
@@ -67,7 +73,7 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			if e.quick {
 				cmd.Env = append(cmd.Env, "WEIR_CHECK_QUICK=1")
 			}
-			if e.name == long || e.name == cluster {
+			if e.name == long || e.name == cluster || e.name == hours {
 				cmd.Env = append(cmd.Env, "WEIR_LONG=1")
 			}
 			if e.name == cluster {
