@@ -347,9 +347,13 @@ static bool join(bool rejoin)
  * Locks may have been held by threads that the child does not have. The parent's socket stays open:
  * like the driver's files, which the child holds too, it is closed by exec and by exit. The driver
  * keeps the parent's memory for as long as somebody holds its files, and the agent sees by the
- * socket for how long that is. */
+ * socket for how long that is. A call amid which a signal's handler has forked goes on in the child
+ * too: where it writes into the parent's slot there is memory of the child's own. */
 static void forked(void)
 {
+	if (weir.page)
+		mmap(weir.page, WEIR_PAGE_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	pthread_mutex_init(&attach_lock, NULL);
 	pthread_mutex_init(&sock_lock, NULL);
 	if (is(kept_page, &page_as))
