@@ -15,7 +15,7 @@ import probes_process  # noqa: F401
 import probes_time  # noqa: F401
 import probes_limit  # noqa: F401
 import probes_libraries  # noqa: F401, I001 (these are the least valuable)
-from harness import Book, Failed, Host, Share
+from harness import FAULTS, Book, Failed, Host, Share
 
 GIB = 1 << 30
 
@@ -226,7 +226,7 @@ def main():
             total = min((g["memory_bytes"] for g in book.gpus), default=16 * GIB)
             cap = (4 if options.fake else max(1, min(8, total // GIB // 3))) * GIB
             run_checks(book, host, bounds, cap)
-        except Failed as e:
+        except FAULTS as e:
             book.items.append(
                 {"name": "start", "status": "FAIL", "detail": str(e), "values": {}, "seconds": 0})
             print(f"FAIL  start: {e}", file=sys.stderr)

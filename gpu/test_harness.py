@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -300,6 +301,19 @@ class Bookkeeping(Case):
         book = harness.Book(self.options)
         book.check("driver: cap", lambda: (True, "", {}))
         self.assertEqual(book.items, [])
+
+
+class Start(Case):
+    def test_what_does_not_start_is_in_the_result(self):
+        out = os.path.join(self.scratch.name, "report.json")
+        late = subprocess.TimeoutExpired("weir", 120)
+        argv = ["check.py", "--weir", self.options.weir, "--no-agent", "--out", out]
+        with mock.patch.object(check, "prepare", side_effect=late), \
+                mock.patch.object(sys, "argv", argv):
+            self.assertEqual(check.main(), 1)
+        with open(out, encoding="utf-8") as f:
+            items = json.load(f)["items"]
+        self.assertEqual([(i["name"], i["status"]) for i in items], [("start", "FAIL")])
 
 
 class Ends(unittest.TestCase):
