@@ -12,7 +12,9 @@ type Target interface {
 	// Info describes the device.
 	Info() device.Info
 	// Identity names, on one line, all that Prepare and Features depend on: plans that were kept
-	// for one target serve any other of the same identity.
+	// for one target serve any other of the same identity. It may change once, when a kernel that
+	// Prepare makes is the first to want instructions that the system then refuses: nothing was
+	// packed for those before.
 	Identity() string
 	// Features says what the device can do, and what that costs, so that passes choose forms which
 	// it has kernels for.

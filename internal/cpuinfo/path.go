@@ -134,8 +134,18 @@ func DistrustTiles(why error) {
 	change(PathAMX-1, 1)
 }
 
-// tilesDefined counts the undos of TilesByDefinition that are outstanding.
-var tilesDefined atomic.Int32
+// tilesDefined counts the undos of TilesByDefinition that are outstanding, and definedSystem is the
+// one of TilesOnAsking.
+var (
+	tilesDefined  atomic.Int32
+	definedSystem atomic.Pointer[askedSystem]
+)
+
+// askedSystem is a system that is asked for tiles once.
+type askedSystem struct {
+	ask     func() error
+	refused atomic.Bool
+}
 
 // TilesByDefinition has products computed as on tiles, by the definition of their instructions in
 // plain Go, until undo is called, whatever the processor has. It is for tests, of all that is not
@@ -147,8 +157,37 @@ func TilesByDefinition() (undo func()) {
 	return sync.OnceFunc(func() { tilesDefined.Add(-1) })
 }
 
-// TilesDefined reports whether [TilesByDefinition] is in force.
-func TilesDefined() bool { return tilesDefined.Load() > 0 }
+// TilesOnAsking is TilesByDefinition on a system that gives tiles when it is asked, as PermitTiles
+// asks, or refuses: what first wants tiles calls permit, once, and there are none from then on
+// where it fails, the processor's own neither. It does not nest.
+func TilesOnAsking(permit func() error) (undo func()) {
+	s := &askedSystem{}
+	s.ask = sync.OnceValue(func() error {
+		err := permit()
+		s.refused.Store(err != nil)
+		return err
+	})
+	definedSystem.Store(s)
+	undoTiles, undoLimit := TilesByDefinition(), Limit(PathAMX-1)
+	return sync.OnceFunc(func() {
+		undoTiles()
+		undoLimit()
+		definedSystem.Store(nil)
+	})
+}
+
+// TilesDefined reports whether [TilesByDefinition] is in force, or [TilesOnAsking], which has not
+// been refused. It asks nobody.
+func TilesDefined() bool {
+	s := definedSystem.Load()
+	return tilesDefined.Load() > 0 && (s == nil || !s.refused.Load())
+}
+
+// WantDefinedTiles is TilesDefined of something that wants tiles: it asks.
+func WantDefinedTiles() bool {
+	s := definedSystem.Load()
+	return tilesDefined.Load() > 0 && (s == nil || s.ask() == nil)
+}
 
 // SupportedPath returns the highest path that the processor and the operating system offer and the
 // environment allows, whatever is disabled.

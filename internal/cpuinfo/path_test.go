@@ -1,6 +1,7 @@
 package cpuinfo
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -87,5 +88,34 @@ func TestEnvironmentIsValid(t *testing.T) {
 func TestPathString(t *testing.T) {
 	if got := Path(17).String() + Path(-1).String(); got != "unknownunknown" {
 		t.Errorf("names of no path: %q", got)
+	}
+}
+
+// TestTilesOnAsking holds that a system is asked once, by what wants tiles and by nothing else, and
+// that a refusal takes them away until the undo.
+func TestTilesOnAsking(t *testing.T) {
+	for _, refusal := range []error{nil, errors.New("refused")} {
+		asked := 0
+		undo := TilesOnAsking(func() error { asked++; return refusal })
+		if !TilesDefined() || asked != 0 || HasTiles() {
+			t.Errorf("before: %v, asked %d times, own %v", TilesDefined(), asked, HasTiles())
+		}
+		given := refusal == nil
+		for range 2 {
+			if WantDefinedTiles() != given || TilesDefined() != given {
+				t.Errorf("refusal %v: %v", refusal, TilesDefined())
+			}
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+		undo()
+		if TilesDefined() || WantDefinedTiles() {
+			t.Error("tiles after the undo")
+		}
+	}
+	defer TilesByDefinition()()
+	if !WantDefinedTiles() {
+		t.Error("a system that was asked before refuses still")
 	}
 }

@@ -25,16 +25,18 @@ func sapphire() (leaves map[uint32][4]uint32, state *uint32, p *processor) {
 			r := leaves[leaf]
 			return r[0], r[1], r[2], r[3]
 		},
-		xgetbv: func() (a, d uint32) { return *state, 0 },
-		permit: func() error { return nil },
+		xgetbv:    func() (a, d uint32) { return *state, 0 },
+		stamp:     func() uint64 { return 1 },
+		permit:    func() error { return nil },
+		permitted: func() (bool, error) { return true, nil },
 	}
 }
 
 // TestTilesNeedEverything takes one thing at a time from a processor that has tiles: a hypervisor
 // may hide any.
 func TestTilesNeedEverything(t *testing.T) {
-	if _, _, p := sapphire(); !p.tiles() || p.permitted() != nil {
-		t.Fatalf("a processor with tiles: %v, %v", p.tiles(), p.permitted())
+	if _, _, p := sapphire(); !p.tiles() || p.settle() != nil {
+		t.Fatalf("a processor with tiles: %v, %v", p.tiles(), p.settle())
 	}
 	type parts struct {
 		leaves map[uint32][4]uint32
@@ -61,14 +63,14 @@ func TestTilesNeedEverything(t *testing.T) {
 		"no data kept":            func(m parts) { *m.state &^= 1 << 18 },
 		"no configuration kept":   func(m parts) { *m.state &^= 1 << 17 },
 		"neither kept":            func(m parts) { *m.state = 7 },
-		"no way to tell anything": func(m parts) { *m.p = processor{} },
+		"no way to tell anything": func(m parts) { m.p.cpuid, m.p.xgetbv = nil, nil },
 	} {
 		leaves, state, p := sapphire()
 		change(parts{leaves, state, p})
 		asked := false
 		p.permit = func() error { asked = true; return nil }
-		if p.tiles() || !errors.Is(p.permitted(), errNoTiles) || asked {
-			t.Errorf("%s: tiles %v, %v, asked %v", name, p.tiles(), p.permitted(), asked)
+		if p.tiles() || !errors.Is(p.settle(), errNoTiles) || asked {
+			t.Errorf("%s: tiles %v, %v, asked %v", name, p.tiles(), p.settle(), asked)
 		}
 	}
 }
@@ -84,18 +86,71 @@ func TestXGETBVIsNotRunUnlessItIsThere(t *testing.T) {
 	}
 }
 
-// TestTilesAreRefusedByTheSystem holds that a system that permits none says why.
+// TestTilesAreRefusedByTheSystem holds that a system that permits none, says so and does not, or
+// cannot be asked, says why.
 func TestTilesAreRefusedByTheSystem(t *testing.T) {
-	_, _, p := sapphire()
 	denied := errors.New("operation not permitted")
-	p.permit = func() error { return denied }
-	if err := p.permitted(); !errors.Is(err, denied) || !strings.Contains(err.Error(), "tiles") {
-		t.Errorf("denied: %v", err)
+	gives := func() error { return nil }
+	never := func() (bool, error) { return false, nil }
+	for name, c := range map[string]struct {
+		permit    func() error
+		permitted func() (bool, error)
+		want      string
+	}{
+		"denied":      {func() error { return denied }, never, "no use of tiles: operation"},
+		"two answers": {gives, never, "then denies"},
+		"no answer": {gives, func() (bool, error) { return true, denied },
+			"does not say"},
+		"nobody to ask":  {nil, never, "nobody is to be asked"},
+		"nobody to tell": {gives, nil, "nobody is to be asked"},
+	} {
+		_, _, p := sapphire()
+		p.permit, p.permitted = c.permit, c.permitted
+		err := p.settle()
+		if err == nil || !strings.Contains(err.Error(), c.want) || p.usable() {
+			t.Errorf("%s: %v, usable %v", name, err, p.usable())
+		}
 	}
-	p.permit = nil
-	if err := p.permitted(); err == nil {
-		t.Error("nobody to ask, and permitted")
+}
+
+// TestPermissionThatIsLost holds that a process that was stopped long enough to have been moved, or
+// goes on with another count of cycles, asks whether it still may use tiles, asks anew for what it
+// has lost, and uses none while that is refused; and that one that was not stopped asks nobody.
+func TestPermissionThatIsLost(t *testing.T) {
+	_, _, p := sapphire()
+	var now uint64 = 5
+	has, gives, told, asked := false, true, 0, 0
+	p.stamp = func() uint64 { return now }
+	p.permitted = func() (bool, error) { told++; return has, nil }
+	p.permit = func() error {
+		if asked++; !gives {
+			return errors.New("refused")
+		}
+		has = true
+		return nil
 	}
+	step := func(name string, usable bool, wantTold, wantAsked int) {
+		t.Helper()
+		told, asked = 0, 0
+		if got := p.usable(); got != usable || told != wantTold || asked != wantAsked {
+			t.Errorf("%s: usable %v, told %d times, asked %d", name, got, told, asked)
+		}
+	}
+	step("never asked", true, 2, 1)
+	now += askAgain - 1
+	step("soon", true, 0, 0)
+	now++
+	step("later", true, 1, 0)
+	step("soon after that", true, 0, 0)
+	now, has = now+askAgain, false
+	step("restored", true, 2, 1)
+	now, has = 3, false
+	step("on a machine that was started later", true, 2, 1)
+	now, has, gives = now+2*askAgain, false, false
+	step("where nobody gives it", false, 1, 1)
+	step("and again", false, 1, 1)
+	gives = true
+	step("given at last", true, 2, 1)
 }
 
 // TestPermitTiles asks this machine.
@@ -135,8 +190,11 @@ func TestTilesThatGo(t *testing.T) {
 			t.Errorf("state %#x: kept %v", bits, p.kept())
 		}
 	}
-	if (processor{}).kept() {
+	if (&processor{}).usable() {
 		t.Error("a processor that cannot tell keeps tiles")
+	}
+	if *state = 7; p.usable() {
+		t.Error("tiles that are not kept are usable")
 	}
 }
 

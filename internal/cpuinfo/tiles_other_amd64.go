@@ -3,4 +3,4 @@
 package cpuinfo
 
 // theProcessor has no tiles that anyone could ask for.
-var theProcessor = processor{}
+var theProcessor = &processor{}

@@ -62,13 +62,21 @@ func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 		c.Reason = c.unused(nil)
 		return c
 	}
-	if err := c.find(ctx, o); err != nil {
+	switch err := c.find(ctx, o); {
+	case errors.Is(err, errOtherTarget):
+		return m.Find(ctx, o)
+	case err != nil:
 		c.Plan, c.Weights = nil, nil
 		c.Reason = c.unused(err)
 		m.cache.log.Debug("plan cache: not found", "model", m.path, "error", err)
 	}
 	return c
 }
+
+// errOtherTarget is the kind of error of an entry for what the target was until its kernels wanted
+// instructions that the system refused: weights may be packed for those. It serves processes that
+// are not refused them.
+var errOtherTarget = errors.New("the system refuses instructions that the plan was made for")
 
 // Within is a plan like that of c for which one session needs at most so many bytes, from the cache
 // or made now, where there is one; else c, which whoever loads it refuses with what it needs.
@@ -99,7 +107,7 @@ func (c *Compiled) find(ctx context.Context, o plan.Options) error {
 	}
 	e, err := c.load(ctx, name, file, id, content, o)
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, errOtherTarget) {
 			cache.refuse(name, err)
 		}
 		return errors.Join(err, file.close())
@@ -140,7 +148,7 @@ func (c *Compiled) load(ctx context.Context, name string, file *mapping, id file
 	if err != nil {
 		return nil, err
 	}
-	if e.key != c.keyFor(content) {
+	if e.key != keyFor(c.setting, content) {
 		return nil, fmt.Errorf("%w: it is that of another plan", errDamaged)
 	}
 	given := receipt{Root: e.digest, File: id, Note: c.note()}
@@ -148,7 +156,11 @@ func (c *Compiled) load(ctx context.Context, name string, file *mapping, id file
 	verified := make(chan error, 1)
 	go func() { verified <- e.verify(max(1, o.Threads), known, e.discarded(file)) }()
 	c.Plan, err = e.restore(ctx, o)
-	if err = errors.Join(<-verified, err); err == nil && !known {
+	err = errors.Join(<-verified, err)
+	if c.setting != c.model.cache.settingKey(c.model.files, o) {
+		return nil, errOtherTarget
+	}
+	if err == nil && !known {
 		if err := c.model.cache.giveReceipt(name, given); err != nil {
 			c.model.cache.log.Debug("plan cache: no receipt", "file", name, "error", err)
 		}
@@ -156,8 +168,8 @@ func (c *Compiled) load(ctx context.Context, name string, file *mapping, id file
 	return e, err
 }
 
-// keyFor is the key that the entry of a content has.
-func (c *Compiled) keyFor(content key) key { return keyOf(c.setting.String(), content.String()) }
+// keyFor is the key that the entry of a content has in a setting.
+func keyFor(setting, content key) key { return keyOf(setting.String(), content.String()) }
 
 // largeTables is the size of an entry's constants, all together, from which they are let out of
 // memory once their checksums are compared. So many bytes that steps read in place are mostly
@@ -198,8 +210,12 @@ func (c *Compiled) Identity() string {
 	if err != nil {
 		return ""
 	}
-	return c.keyFor(content).String()
+	return keyFor(c.settled(), content).String()
 }
+
+// settled is the setting once the plan's kernels have been made, the first of which may have
+// changed the target's identity.
+func (c *Compiled) settled() key { return c.model.cache.settingKey(c.model.files, c.Options) }
 
 // Save keeps a plan that Compile made anew, with the packed weights that were made of it
 // (engine.Session.WithWeights). It does nothing for a plan that was found in the cache. An error
@@ -217,6 +233,7 @@ func (c *Compiled) Save(weights []byte) error {
 
 func (c *Compiled) save(weights []byte) error {
 	m, cache := c.model, c.model.cache
+	c.setting = c.settled()
 	if err := m.settled(); err != nil {
 		return err
 	}
@@ -273,6 +290,6 @@ func (c *Compiled) writeHead(d *draft, f *os.File) (name string, err error) {
 	m := c.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d.key, name = c.keyFor(m.content), planFile(c.setting, m.content)
+	d.key, name = keyFor(c.setting, m.content), planFile(c.setting, m.content)
 	return name, errors.Join(m.unchanged(), unwritable(d.writeHead(f)))
 }

@@ -20,9 +20,9 @@ type target struct{ info device.Info }
 // Info implements [compute.Target].
 func (t target) Info() device.Info { return t.info }
 
-// Identity implements [compute.Target].
+// Identity implements [compute.Target]. Tiles count as the processor has them until a kernel wants
+// some: where the system then refuses them, the identity is another.
 func (t target) Identity() string {
-	gemm.SettleTiles() // before the path is read, which they may lower
 	path := cpuinfo.CurrentPath().String()
 	if cpuinfo.TilesDefined() {
 		path += " tiles"

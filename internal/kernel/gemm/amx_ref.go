@@ -7,16 +7,16 @@ import (
 	"github.com/weirgpu/weir/internal/refmath"
 )
 
-// hasTiles reports whether products are computed on tiles. What wants to know it first asks the
-// system for their use, and has them compared with their definition: where that fails, the path of
-// instructions is the one below from then on.
+// hasTiles reports whether products are computed on tiles. It is asked for products of bfloat16 and
+// of bytes alone. The first of them in a process asks the system for the use of tiles, and has them
+// compared with their definition: where that fails, the path of instructions is the one below from
+// then on.
 func hasTiles() bool {
-	return cpuinfo.TilesDefined() || cpuinfo.HasTiles() && tilesDoubt() == nil
+	return cpuinfo.WantDefinedTiles() || cpuinfo.HasTiles() && tilesDoubt() == nil
 }
 
-// SettleTiles finds out whether products are computed on tiles, if nobody has yet: from then on the
-// path of instructions, by which packed operands are told apart, stays what it is, unless the
-// machine loses its tiles.
+// SettleTiles finds out whether products are computed on tiles, if nobody has yet, for who tells of
+// it: packing and planning do so by themselves.
 func SettleTiles() { _ = hasTiles() }
 
 // beneathTiles is the level that moves floats for tiles.
@@ -44,19 +44,20 @@ func (c *tileCall) model(v level, a, b, out []float32) {
 // modelRow defines a row of results, of the row of A that begins at a place of a.
 func (c *tileCall) modelRow(v level, a []float32, from int, b, out []float32) {
 	var row, column [tileWords]uint32
-	for j := range tilesNR {
-		var sum uint32
-		if c.flags&flagAccumulate != 0 {
-			sum = math.Float32bits(out[j])
+	if c.flags&flagAccumulate == 0 {
+		clear(out[:tilesNR])
+	}
+	for s := range c.steps {
+		for w := range tileWords {
+			row[w] = math.Float32bits(a[from+s*c.rows*tileWords+w])
 		}
-		for s := range c.steps {
+		for j := range tilesNR {
 			for w := range tileWords {
-				row[w] = math.Float32bits(a[from+s*c.rows*tileWords+w])
 				column[w] = math.Float32bits(b[(s*tileWords+w)*tilesNR+j])
 			}
-			sum = tileDot(v, sum, row[:], column[:])
+			sum := tileDot(v, math.Float32bits(out[j]), row[:], column[:])
+			out[j] = math.Float32frombits(sum)
 		}
-		out[j] = math.Float32frombits(sum)
 	}
 }
 
