@@ -82,18 +82,23 @@ func tileSum(x, y float64) float32 {
 // DotTDPB is one element of TDPBSSD, TDPBSUD, TDPBUSD and TDPBUUD: sum and the products of the four
 // bytes of each word of a, and b, signed where it is said. It wraps.
 func DotTDPB(sum uint32, a, b []uint32, signedA, signedB bool) uint32 {
+	signA, signB := signBit(signedA), signBit(signedB)
 	for i, x := range a {
-		for shift := 0; shift < 32; shift += 8 {
-			sum += byteOf(x>>shift, signedA) * byteOf(b[i]>>shift, signedB)
-		}
+		y := b[i]
+		sum += byteOf(x, signA)*byteOf(y, signB) + byteOf(x>>8, signA)*byteOf(y>>8, signB) +
+			byteOf(x>>16, signA)*byteOf(y>>16, signB) + byteOf(x>>24, signA)*byteOf(y>>24, signB)
 	}
 	return sum
 }
 
-// byteOf is the lowest byte of a word as a number of 32 bits.
-func byteOf(x uint32, signed bool) uint32 {
+// signBit is the bit of a byte that counts as negative.
+func signBit(signed bool) uint32 {
 	if signed {
-		return uint32(int32(int8(x)))
+		return 0x80
 	}
-	return x & 0xff
+	return 0
 }
+
+// byteOf is the lowest byte of a word as a number of 32 bits, whose bit sign, if not 0, counts as
+// negative.
+func byteOf(x, sign uint32) uint32 { return x&0xff ^ sign - sign }

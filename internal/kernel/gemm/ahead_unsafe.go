@@ -10,10 +10,21 @@ import (
 // to fetch that memory has time to spare. With fewer rows, fetching ahead delays what is needed
 // now. Where products of AVX-512 take twice as long, one row of tiles is enough.
 func aheadTiles(v level) int {
+	if v.tiles() { // of so many, a step of each fetches all of its part by the lines that it has
+		return 4
+	}
 	if v.floats() == levelAVX512 && cpuinfo.HalfRateAVX512() {
 		return 1
 	}
 	return 3
+}
+
+// fetchNothing has a tile fetch no more than the panel that it reads: kernels fetch something in
+// any case, and an address outside of the program would have the processor look for its page each
+// time.
+func (t *tile) fetchNothing() {
+	t.ahead, t.aheadStep = uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), 0
+	t.aheadLast, t.againAheadLast = 0, 0
 }
 
 // fetch has the tiles of the panel of columns from j prefetch the next panel of a packed B, a part
@@ -21,15 +32,14 @@ func aheadTiles(v level) int {
 // last run. Without this the first tile of a panel would read it faster than memory delivers it,
 // since the prefetchers of processors begin anew at every page.
 func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
-	p, nr, steps := &o.p, o.level.nr(), o.level.steps
-	t.ahead, t.aheadStep = uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), 0
-	t.aheadLast, t.againAheadLast = 0, 0
+	p, nr, whole := &o.p, o.level.nr(), o.packed.steps(o.p.K)
+	t.fetchNothing()
 	if !p.PackedB || p.PackedA || w.i1-w.i0 < o.aheadRows {
 		return
 	}
-	next := (j+nr)*steps(p.K) + steps(k0)*nr
+	next := (j+nr)*whole + o.level.steps(k0)*nr
 	if j+nr >= w.j1 && k0+k < p.K {
-		next = w.j0*steps(p.K) + steps(k0+k)*nr
+		next = w.j0*whole + o.level.steps(k0+k)*nr
 	}
 	if next < len(b) {
 		t.ahead = uintptr(unsafe.Pointer(&b[next]))

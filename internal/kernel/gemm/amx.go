@@ -27,6 +27,19 @@ const (
 	tilesSpeed = 8
 )
 
+// level is the level that a product is computed at. Fewer rows than streamRows wait for B to be
+// read, with tiles or without, and on tiles their results go through memory once more on their way
+// to C. Dot products read a B that is packed for tiles as it is. Sums of floats have other bits on
+// other levels, so that a part of a larger product has the level of that.
+func (p *Params) level() level {
+	v := currentLevel(p.Format)
+	if !v.tiles() || p.M >= streamRows || p.PackedA || p.Part && !p.Format.bytes() ||
+		!p.Format.hasDot() {
+		return v
+	}
+	return v - levelTiles + levelDot
+}
+
 // tiles says that products are computed on tiles.
 func (v level) tiles() bool { return v%formatLevels == levelTiles }
 
@@ -49,7 +62,8 @@ func (v level) unitK() int {
 	return 4
 }
 
-// speed is how many times more a chunk may have to compute.
+// speed is how many times more a chunk may have to compute, and could compute while it waits for
+// memory.
 func (v level) speed() float64 {
 	if v.tiles() {
 		return tilesSpeed
@@ -187,7 +201,8 @@ type tileCall struct {
 }
 
 // multiply computes c, or adds to what it holds: by the definition, which is slow and has the same
-// bits, where the system keeps no tiles any more, as on a machine that the program was moved to.
+// bits, where the system keeps no tiles any more or permits none, as on a machine that the program
+// was moved to.
 func (c *tileCall) multiply(v level, a, b, out []float32) {
 	if cpuinfo.TilesDefined() || !cpuinfo.TilesKept() {
 		c.model(v, a, b, out)

@@ -25,7 +25,7 @@ const (
 	// and steps of K takes longer than maxWork.
 	fillRows = 128
 	// streamRows is the number of rows below which reading B from memory costs more than computing
-	// with it.
+	// with it, where computing has no more than its usual speed.
 	streamRows = 8
 	// fillCols is the number of columns, at least, that share rows which are filled.
 	fillCols = 128
@@ -69,9 +69,10 @@ func plan(p *Params, v level) blocking {
 	}
 	b.aheadRows = aheadTiles(v) * v.mr()
 	b.aheadA = p.PackedA && p.Format == F32 && v.chains()
-	rows := max(p.M, streamRows)
+	stream := streamRows * v.speed()
+	rows := max(float64(p.M), stream)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
-	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
+	total := float64(p.Batch) * rows * float64(p.N) * float64(words)
 	work := min(max(total/wantChunks, minWork*v.speed()), maxWork*v.speed())
 	area := work / float64(words)
 	if p.ToStore {
@@ -79,7 +80,7 @@ func plan(p *Params, v level) blocking {
 	}
 	costA, costB := b.costs(p)
 	mc := within(math.Sqrt(area*costB/costA), b.mr, p.M)
-	nc := within(area/max(mc, streamRows), v.nr(), p.N)
+	nc := within(area/max(mc, stream), v.nr(), p.N)
 	mc = within(area/nc, b.mr, p.M)
 	if p.PackedA && p.Fill != nil {
 		mc = within(max(mc, maxWork/(nc*float64(words)), fillRows), b.mr, p.M)
@@ -93,7 +94,7 @@ func plan(p *Params, v level) blocking {
 	}
 	b.mc = split(p.M, int(mc), b.mr)
 	b.nc = split(p.N, int(nc), v.nr())
-	one := float64(rows) * float64(p.N) * float64(words)
+	one := rows * float64(p.N) * float64(words)
 	b.perChunk = min(max(int(work/one), 1), p.Batch)
 	b.count(p)
 	b.even(p, v)
@@ -146,7 +147,7 @@ const (
 // level, and not to copy them first.
 func (p Params) ReadsB() bool {
 	p.setDefaults()
-	return p.readsB(currentLevel(p.Format))
+	return p.readsB(p.level())
 }
 
 // readsB reports whether panels of B are read where they lie, because too few tiles read each panel

@@ -60,6 +60,7 @@ func (b *blocking) count(p *Params) {
 // time is the time of one, two and four workers, in multiply-adds of all of them.
 func (b *blocking) time(p *Params, v level) float64 {
 	costA, costB := b.costs(p)
+	speed := v.speed() // memory and other workers gain nothing by it
 	return makespan.Cores(b.chunks, func(c int) float64 {
 		mi, rest := c%b.mBlocks, c/b.mBlocks
 		ni, group := rest%b.nBlocks, rest/b.nBlocks
@@ -67,7 +68,8 @@ func (b *blocking) time(p *Params, v level) float64 {
 		j0, j1 := part(p.N, b.nBlocks, v.nr(), ni)
 		rows, cols := float64(i1-i0), float64(j1-j0)
 		products := float64(min(b.perChunk, p.Batch-group*b.perChunk))
-		return claimWork +
-			products*float64(p.K)*(max(rows, streamRows)*cols+copyWork*(rows*costA+cols*costB))
+		computed := max(rows, streamRows*speed) * cols
+		copied := copyWork * speed * (rows*costA + cols*costB)
+		return claimWork*speed + products*float64(p.K)*(computed+copied)
 	})
 }

@@ -122,6 +122,8 @@ type Args struct {
 type Product struct {
 	p     Params
 	level level
+	// packed is the level that packed operands are for: that of all products of the format
+	packed level
 	blocking
 	need struct{ a, b, c, bias, res int } // shortest slices that Args may hold
 	last uint32                           // what the last block of K does to elements
@@ -140,7 +142,7 @@ func New(p Params) (*Product, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	o := &Product{p: p, level: currentLevel(p.Format)}
+	o := &Product{p: p, level: p.level(), packed: currentLevel(p.Format)}
 	o.blocking, o.last = plan(&o.p, o.level), o.p.lastFlags()
 	o.need.a, o.need.b, o.need.c = p.extents()
 	o.need.bias = p.biasLen()

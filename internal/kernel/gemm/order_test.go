@@ -4,21 +4,26 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 
-	"github.com/weirgpu/weir/internal/cputest"
+	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
 // TestOneOrderOfAdditions multiplies equal rows by equal columns. Whatever tile, panel and chunk an
 // element falls into, it must come out as the same bits: a softmax over large equal scores, or an
 // argmax, makes a result of a difference in the last place.
 func TestOneOrderOfAdditions(t *testing.T) {
-	cputest.EachPath(t, func(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(31, 7))
 		for _, format := range []Format{F32, BF16} {
-			v := currentLevel(format)
+			v, each := currentLevel(format), 1
+			if v.tiles() {
+				each = 16 // their definition is slow
+			}
 			for m := 1; m <= 2*v.mr()+1; m++ {
-				for n := 1; n <= 2*v.nr()+1; n++ {
+				for n := 1 + r.IntN(each); n <= 2*v.nr()+1; n += each {
 					checkOrder(t, r, equalParams(r, format, m, n, 3+r.IntN(30)))
 				}
 			}
@@ -37,6 +42,57 @@ func TestOneOrderOfManyAdditions(t *testing.T) {
 					checkOrder(t, r, equalParams(r, format, size[0], size[1], size[2]))
 				}
 			}
+		}
+	})
+}
+
+// TestNoOrderOfWorkChangesABit holds that the bits of a product are the same whether one worker
+// computes its chunks one after the other, or several compute them at once in any order.
+func TestNoOrderOfWorkChangesABit(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(33, 7))
+		several := 0
+		for i := range 24 {
+			p := randomParams(r, 40, 60)
+			p.Batch, p.StrideA, p.StrideB, p.Map = 1, 0, 0, nil
+			if p.Format = Format(i % 2); i < 3 {
+				p.M, p.N, p.K = 40+r.IntN(60), 700+r.IntN(300), 300+r.IntN(60)
+				p.LdA, p.LdB, p.LdC = 0, 0, 0
+			}
+			if p.PanelRows = 0; cpuinfo.TilesDefined() && i < 3 {
+				p.M, p.K, p.Format, p.PackedB = 8+r.IntN(2), 2*tilesKC+32, BF16, true
+			}
+			args := dataFor(r, p)
+			if p.PackedA {
+				args.A = packA(p, args.A)
+			}
+			if p.PackedB {
+				b := make([]float32, p.Format.PackedBLen(p.K, p.N))
+				p.Format.PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
+				args.B = b
+			}
+			before := slices.Clone(args.C)
+			o := runAll(t, p, &args)
+			want := slices.Clone(args.C)
+			copy(args.C, before)
+			order := r.Perm(o.Chunks())
+			if several += len(order) - 1; len(order) == 1 {
+				continue
+			}
+			var all sync.WaitGroup
+			for worker := range 3 {
+				all.Go(func() {
+					scratch := random(rand.New(rand.NewPCG(34, uint64(worker))), o.ScratchLen())
+					for c := worker; c < len(order); c += 3 {
+						o.Run(order[c], &args, scratch)
+					}
+				})
+			}
+			all.Wait()
+			sameBits(t, fmt.Sprintf("%+v in %d chunks", p, len(order)), args.C, want)
+		}
+		if several < 4 {
+			t.Errorf("%d chunks beside the first ones", several)
 		}
 	})
 }

@@ -30,28 +30,7 @@ type BlockPanel struct {
 // below some tens of microseconds: see the package's comment on chunks.
 func (p Format) Multiply(x *BlockPanel) {
 	v := currentLevel(p)
-	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha,
-		whole: !x.Part && x.Rows <= v.mr(), mask: uint32(1)<<x.Cols - 1}
-	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.converts() ||
-		x.LdB > 0 && x.Cols < v.nr() {
-		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, format %d", x.Cols,
-			x.LdA, p))
-	}
-	if x.Add {
-		t.flags |= flagAccumulate
-	}
-	if x.Alpha != 1 {
-		t.flags |= flagScale
-	}
-	if x.Bias != nil {
-		t.flags |= flagBiasRow
-	}
-	if x.LdB > 0 {
-		t.ldb = x.LdB
-	}
-	if t.k > 0 {
-		t.b = x.B[:(t.k-1)*t.ldb+v.nr()]
-	}
+	t := x.tile(v)
 	t.nextC = 4 * v.mr() * x.LdC
 	for i := 0; i < x.Rows && t.k > 0; {
 		t.rows = min(v.mr(), x.Rows-i)
@@ -72,4 +51,32 @@ func (p Format) Multiply(x *BlockPanel) {
 		runTiles(v, &t, n, 0)
 		i += rows
 	}
+}
+
+// tile is what all tiles of x have in common.
+func (x *BlockPanel) tile(v level) tile {
+	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha,
+		whole: !x.Part && x.Rows <= v.mr(), mask: uint32(1)<<x.Cols - 1}
+	if x.Cols > v.nr() || x.Cols < 1 || v.bytes() || x.LdA+x.LdB > 0 && v.converts() ||
+		x.LdB > 0 && x.Cols < v.nr() {
+		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, format %d", x.Cols,
+			x.LdA, v.format()))
+	}
+	if x.Add {
+		t.flags |= flagAccumulate
+	}
+	if x.Alpha != 1 {
+		t.flags |= flagScale
+	}
+	if x.Bias != nil {
+		t.flags |= flagBiasRow
+	}
+	if x.LdB > 0 {
+		t.ldb = x.LdB
+	}
+	if t.k > 0 {
+		t.b = x.B[:(t.k-1)*t.ldb+v.nr()]
+		t.fetchNothing()
+	}
+	return t
 }

@@ -4,7 +4,24 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
+
+// TestPanelsFetchNothingElse holds that what kernels fetch ahead beside one panel of columns is
+// that panel: address 0 would be looked for in the page tables each time.
+func TestPanelsFetchNothingElse(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		for _, f := range []Format{F32, BF16} {
+			x := BlockPanel{B: make([]float32, f.PackedBLen(70, 7)), Rows: 40, Cols: 7, K: 70,
+				LdC: 7, Alpha: 1}
+			one := x.tile(currentLevel(f))
+			if one.ahead != uintptr(unsafe.Pointer(&x.B[0])) || one.aheadStep != 0 {
+				t.Errorf("format %d fetches from %#x on, %d bytes a step", f, one.ahead,
+					one.aheadStep)
+			}
+		}
+	})
+}
 
 // TestMultiply compares block times panel with the reference: packed and in place, first and added,
 // with edges of all sizes.

@@ -191,7 +191,7 @@ func (o *Product) blockB(t *tile, a panels, w window, args *Args, buf, stage []f
 		}
 		switch {
 		case p.PackedB:
-			t.b = b[j*v.steps(p.K)+v.steps(k0)*nr:][:t.k*nr]
+			t.b = b[j*o.packed.steps(p.K)+v.steps(k0)*nr:][:t.k*nr]
 		case o.directB && t.cols == nr:
 			t.ldb = p.LdB
 			t.b = b[min(k0*p.LdB+j, len(b)):]
