@@ -24,7 +24,7 @@ type halving struct{ compute.Target }
 
 func (h halving) Features() compute.Features {
 	f := h.Target.Features()
-	f.BF16 = true
+	f.BF16, f.Costs.BF16Rate = true, nil
 	return f
 }
 

@@ -30,7 +30,8 @@ type Features struct {
 	// Remote says that the host cannot address the memory of the device. Its kernels are bound to
 	// Places ([Binding]), and what it has no kernel for runs on the host, between copies.
 	Remote bool
-	// BF16 says that products of bfloat16 are faster than those of float32.
+	// BF16 says that there are instructions for products of bfloat16; how fast they are says
+	// Costs.BF16Rate.
 	BF16 bool
 	// NHWC says that there are kernels for images of bytes with their channels in the last axis.
 	NHWC bool
@@ -43,6 +44,9 @@ type Costs struct {
 	// Rounding is what rounding one element to bfloat16 as it is packed costs, in multiplications
 	// of a float32 kernel.
 	Rounding float64
+	// BF16Rate is how many times as fast as in float32 products are in bfloat16; nil stands for 2.
+	// It belongs to the kind of processor that Identity names.
+	BF16Rate *Rate
 	// TiledWeights and TiledPixels say when a 3 x 3 convolution is faster in transformed tiles of
 	// float32 (Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016) than as a
 	// product of bfloat16: for at most TiledWeights pairs of an input and an output channel, and at

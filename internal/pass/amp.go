@@ -14,12 +14,12 @@ import (
 //	                      (likewise Gemm, MatMul and queries by keys in Attention)
 //
 // The decision takes three steps, each in a file of its own: which list an operator is on
-// (amplist.go), whether multiplying at twice the rate saves more than rounding the operands costs
-// (ampcost.go), and how the result is used on the way to the next product (ampflow.go). Rewriting
-// by lists elsewhere inserts casts around each product. Here no cast ever becomes a node, and no
-// value of the graph changes its type: a constant is rounded once when it is packed, kernels round
-// other operands as they pack them, and results need no cast because sums are float32 anyway
-// (ampcast.go). Amp explains the outcome (ampreport.go).
+// (amplist.go), whether multiplying at the rate that was measured saves more than rounding the
+// operands costs (ampcost.go), and how the result is used on the way to the next product
+// (ampflow.go). Rewriting by lists elsewhere inserts casts around each product. Here no cast ever
+// becomes a node, and no value of the graph changes its type: a constant is rounded once when it is
+// packed, kernels round other operands as they pack them, and results need no cast because sums are
+// float32 anyway (ampcast.go). Amp explains the outcome (ampreport.go).
 //
 // A step of training has more to it: it ends at a mark (ampmark.go), products may be rounded to
 // float16 (ampround.go), what the backward half reads again waits in 16 bits (ampsave.go), and the

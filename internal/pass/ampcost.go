@@ -13,7 +13,8 @@ import (
 // operand is rounded once, when the model is loaded, and an operand that another node computes is
 // rounded in every iteration.
 type AmpCost struct {
-	Saves float64 `json:"saves"` // the time that twice the rate saves
+	Rate  float64 `json:"rate"`  // how many times float32's rate bfloat16 has, as measured
+	Saves float64 `json:"saves"` // the time that the rate saves
 	Costs float64 `json:"costs"` // the time that rounding the operands takes
 	// Unfit says what keeps a product from bfloat16 whatever it saves, empty for most.
 	Unfit string `json:"unfit,omitempty"`
@@ -26,11 +27,11 @@ func (c AmpCost) why() string {
 	case c.Unfit != "":
 		return c.Unfit
 	case !c.pays():
-		return fmt.Sprintf("rounding the operands costs %.3g multiplications, twice the rate "+
-			"saves %.3g", c.Costs, c.Saves)
+		return fmt.Sprintf("rounding the operands costs %.3g multiplications, %.3g times the rate "+
+			"saves %.3g", c.Costs, c.Rate, c.Saves)
 	}
-	return fmt.Sprintf("twice the rate saves %.3g multiplications, rounding the operands costs "+
-		"%.3g", c.Saves, c.Costs)
+	return fmt.Sprintf("%.3g times the rate saves %.3g multiplications, rounding the operands "+
+		"costs %.3g", c.Rate, c.Saves, c.Costs)
 }
 
 // ampCostOf is the cost of a product on a device.
@@ -39,8 +40,11 @@ func ampCostOf(n *graph.Node, on *compute.Costs) AmpCost {
 	if !ok {
 		return AmpCost{Unfit: "its shape is not known"}
 	}
-	c := AmpCost{Saves: d.saved(), Costs: on.Rounding * d.rounded()}
+	c := AmpCost{Rate: on.BF16Rate.Times(), Costs: on.Rounding * d.rounded()}
+	c.Saves = d.saved(c.Rate)
 	switch {
+	case c.Rate <= 1:
+		c.Unfit = fmt.Sprintf("bfloat16 has %.3g times the rate of float32 here", c.Rate)
 	case d.tiles > 0 && d.tiles <= on.TiledWeights && d.m >= float64(on.TiledPixels):
 		c.Unfit = "a 3 x 3 convolution multiplies four times less in transformed tiles of float32"
 	case isAttention(n) && d.m < float64(on.SharedQueries):
@@ -64,10 +68,12 @@ type productSize struct {
 	tiles int
 }
 
-// saved is the time that multiplying at twice the rate saves, in float32 multiplications. A product
+// saved is the time that multiplying at a rate above 1 saves, in float32 multiplications. A product
 // of few rows counts as one of 8: it waits for its constant operand to arrive from memory, and in
 // bfloat16 that operand is half as large.
-func (p productSize) saved() float64 { return p.batch * max(p.m, 8) * p.k * p.n / 2 }
+func (p productSize) saved(rate float64) float64 {
+	return p.batch * max(p.m, 8) * p.k * p.n * max(0, 1-1/rate)
+}
 
 // rounded is the number of elements that are rounded in every iteration.
 func (p productSize) rounded() float64 {

@@ -76,6 +76,34 @@ func TestAmpCost(t *testing.T) {
 	}
 }
 
+// TestAmpCostByRate holds that a processor on which bfloat16 is not faster multiplies nothing in
+// it, whatever else speaks for it, that a little faster is not enough for what costs more to round,
+// and that the rate is told.
+func TestAmpCostByRate(t *testing.T) {
+	n := productNode(t, "MatMul", nil, []int{64, 96}, []int{96, 16}, true)
+	for _, tc := range []struct {
+		rate float64
+		pays bool
+		why  string
+	}{
+		{0.5, false, "bfloat16 has 0.5 times the rate of float32 here"},
+		{1, false, "bfloat16 has 1 times the rate"},
+		{1.25, false, "1.25 times the rate saves 1.97e+04"},
+		{1.75, true, "1.75 times the rate saves 4.21e+04 multiplications"},
+		{16, true, "16 times the rate saves 9.22e+04 multiplications"},
+	} {
+		on := costs
+		on.BF16Rate = compute.RateOf(func() float64 { return tc.rate })
+		c := ampCostOf(n, &on)
+		if c.pays() != tc.pays || !strings.Contains(c.why(), tc.why) || c.Rate != tc.rate {
+			t.Errorf("rate %v: pays %v: %s", tc.rate, c.pays(), c.why())
+		}
+	}
+	if c := ampCostOf(n, &costs); c.Rate != 2 || !c.pays() {
+		t.Errorf("nothing measured: %+v", c)
+	}
+}
+
 // TestAmpCostGrows holds that what is saved and what it costs grow with every size, and that a
 // computed operand never costs less than a constant one.
 func TestAmpCostGrows(t *testing.T) {

@@ -32,7 +32,7 @@
 // lie beside the plans, in one file for a version of weir and a target, which names the processor:
 // for programs built of a version of the module that is the version, for others the build. Plans
 // are made with them ([Compiled].Options); a plan that was made with others has another fingerprint
-// and is made anew.
+// and is made anew. The rate of bfloat16, which plans in mixed precision want, is among them.
 //
 // # Who is trusted
 //

@@ -27,16 +27,24 @@ func (t target) Identity() string {
 	if cpuinfo.TilesDefined() {
 		path += " tiles"
 	}
-	return fmt.Sprintf("cpu %s %s %s %q", runtime.GOOS, runtime.GOARCH, path, t.info.Features)
+	// rates are those of a kind of processor
+	return fmt.Sprintf("cpu %s %s %s %v %q", runtime.GOOS, runtime.GOARCH, path,
+		cpuinfo.Processor(), t.info.Features)
 }
 
 // Features implements [compute.Target].
 func (t target) Features() compute.Features {
+	fast := gemm.BF16.Fast()
+	var rate *compute.Rate
+	if fast {
+		rate = bf16Rate()
+	}
 	return compute.Features{
-		BF16: gemm.BF16.Fast(),
+		BF16: fast,
 		NHWC: conv.HasNHWC(),
 		Costs: compute.Costs{
 			Rounding:      6,
+			BF16Rate:      rate,
 			TiledWeights:  256 * 256,
 			TiledPixels:   28 * 28,
 			SharedQueries: 16,

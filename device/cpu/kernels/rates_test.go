@@ -1,0 +1,57 @@
+package kernels
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+)
+
+// TestRatesAreOfTheFastestRuns holds that one slow run, of either, changes no rate, and that runs
+// take turns.
+func TestRatesAreOfTheFastestRuns(t *testing.T) {
+	var order []byte
+	runs := func(name byte, took ...time.Duration) func() time.Duration {
+		i := -1
+		return func() time.Duration {
+			order = append(order, name)
+			i++
+			return took[i]
+		}
+	}
+	if r := rateOf(runs('a', 90, 30, 40), runs('b', 20, 90, 25), 2); r != 1.5 {
+		t.Errorf("a rate of %v, want 1.5", r)
+	}
+	if string(order) != "ababab" {
+		t.Errorf("the order is %s", order)
+	}
+	if r := rateOf(runs('a', 0, 0), runs('b', 0, 0), 1); r != 1 {
+		t.Errorf("a clock that stands still: %v", r)
+	}
+}
+
+// TestBF16RateOfEachPath holds that each path has a rate of its own, and always the same one.
+func TestBF16RateOfEachPath(t *testing.T) {
+	if !gemm.BF16.Fast() {
+		t.Skip("no instructions for bfloat16")
+	}
+	rate := func() *compute.Rate { return Target(device.Info{}).Features().Costs.BF16Rate }
+	first := rate()
+	if r := first.Times(); r < 0.25 || rate() != first || rate().Times() != r {
+		t.Errorf("a rate of %v, then %v", r, rate().Times())
+	}
+	t.Logf("%v times as fast as float32", first.Times())
+	undo := cpuinfo.TilesByDefinition()
+	if r := rate(); r == first || r.Times() != definedRate {
+		t.Errorf("by definition %v", r.Times())
+	}
+	undo()
+	defer cpuinfo.Limit(cpuinfo.PathAVX512VNNI)()
+	if runtime.GOARCH == "amd64" && rate() != nil {
+		t.Error("a rate where there are no instructions for bfloat16")
+	}
+}
