@@ -141,3 +141,12 @@ func TestCallsOnTilesAreShort(t *testing.T) {
 		}
 	}
 }
+
+// TestTilesFetchWholePanels holds that the eight lines that a step of a tile fetches are all of its
+// part of the next panel, in a block of so few rows that tiles fetch any.
+func TestTilesFetchWholePanels(t *testing.T) {
+	rows := aheadTiles(levelTilesBF16) * tilesMR
+	if part := 4 * tilesNR * tileWords * tilesMR / rows; part > 8*64 {
+		t.Errorf("%d rows fetch parts of %d bytes", rows, part)
+	}
+}
