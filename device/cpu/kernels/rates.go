@@ -37,11 +37,14 @@ func bf16Rate() *compute.Rate {
 	defer rates.Unlock()
 	path := cpuinfo.CurrentPath()
 	if rates.of[path] == nil {
-		rates.of[path] = compute.RateOf(func() float64 {
-			return rateOf(timed(gemm.F32), timed(gemm.BF16), ratedRounds)
-		})
+		rates.of[path] = compute.RateOf(func() float64 { return rateByTimes(timed) })
 	}
 	return rates.of[path]
+}
+
+// rateByTimes is the rate of bfloat16 by how long a product takes in each format.
+func rateByTimes(timed func(gemm.Format) func() time.Duration) float64 {
+	return rateOf(timed(gemm.F32), timed(gemm.BF16), ratedRounds)
 }
 
 // rateOf is how many times as long the fastest of some runs of one takes as that of the other, each

@@ -34,6 +34,16 @@ func TestRatesAreOfTheFastestRuns(t *testing.T) {
 	}
 }
 
+// TestRateIsThatOfBFloat16 holds that less time in bfloat16 is a rate above 1.
+func TestRateIsThatOfBFloat16(t *testing.T) {
+	takes := map[gemm.Format]time.Duration{gemm.F32: 300, gemm.BF16: 100}
+	if r := rateByTimes(func(f gemm.Format) func() time.Duration {
+		return func() time.Duration { return takes[f] }
+	}); r != 3 {
+		t.Errorf("a rate of %v, want 3", r)
+	}
+}
+
 // TestBF16RateOfEachPath holds that each path has a rate of its own, and always the same one.
 func TestBF16RateOfEachPath(t *testing.T) {
 	if !gemm.BF16.Fast() {
