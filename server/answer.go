@@ -22,6 +22,7 @@ type Answer struct {
 	empty     bool // an answer without outputs is wanted as the last, then
 	task      *task
 	server    *Server
+	version   *version // that answers; nil where none was asked
 	closed    sync.Once
 }
 
@@ -30,6 +31,9 @@ func (a *Answer) Close() {
 	a.closed.Do(func() {
 		a.free()
 		a.server.answered()
+		if v := a.version; v != nil && v.hasty.Load() {
+			v.answered()
+		}
 	})
 }
 
@@ -71,7 +75,7 @@ func (s *Server) inferred(ctx context.Context, name, number string, r *oip.Reque
 	both := &struct {
 		Answer
 		task
-	}{Answer{server: s}, task{follow: q}}
+	}{Answer{server: s, version: v}, task{follow: q}}
 	a := &both.Answer
 	a.task = &both.task
 	if err := v.infer(ctx, r, a); err != nil {

@@ -76,24 +76,6 @@ func (v *version) learn(ctx context.Context) {
 	v.batches.Store(b)
 }
 
-// study begins to learn, behind requests, unless that was begun before.
-func (v *version) study() {
-	if v.studied || v.on == nil {
-		return
-	}
-	v.studied = true
-	v.tries.Add(1)
-	v.server.run(func() {
-		defer v.tries.Done()
-		select {
-		case v.server.learning <- struct{}{}:
-			defer func() { <-v.server.learning }()
-			v.learn(v.life)
-		case <-v.life.Done():
-		}
-	})
-}
-
 // cannot says why the types of a model keep its requests from being put together, "" if nothing
 // does.
 func (v *version) cannot() string {

@@ -181,9 +181,10 @@ func (s *Server) ready(ctx context.Context, f *fresh, why occasion) error {
 		return errors.Join(err, s.discard(v))
 	}
 	if why == swapped && v.on != nil {
-		v.studied = true
+		v.begun = true // nobody else has it yet
 		v.learn(v.life)
 	}
+	v.hasty.Store(why == asked && v.on != nil)
 	f.v = v
 	return nil
 }
@@ -407,7 +408,9 @@ func (s *Server) publish(m *model, served, ends []*version) error {
 		s.run(func() { s.retire(v) })
 	}
 	for _, v := range served {
-		v.study()
+		if v.on != nil {
+			v.study()
+		}
 	}
 	return nil
 }
@@ -483,7 +486,7 @@ func (s *Server) discard(v *version) error {
 	v.end()
 	var err error
 	if v.on != nil {
-		v.tries.Wait()
+		v.endStudies()
 		v.queue.Leave(true)
 		v.sequences.close(s)
 		err = v.on.Close()

@@ -30,12 +30,11 @@ type version struct {
 	types, results []oip.TensorFields
 	views          map[string]*view
 
-	server  *Server
-	model   *model
-	life    context.Context // done once it is to end
-	end     context.CancelFunc
-	tries   sync.WaitGroup // learn, while it goes on
-	studied bool           // it has begun; of whoever has the model's turn
+	server *Server
+	model  *model
+	life   context.Context // done once it is to end
+	end    context.CancelFunc
+	studies
 	queue   *queue.Queue[*task]
 	batches atomic.Pointer[batching]
 	whole   atomic.Pointer[batching] // before narrow; nil: batches are as they were learned

@@ -115,6 +115,7 @@ type Server struct {
 	promising  chan struct{}  // one while what models are promised changes
 	loading    chan struct{}  // one while versions are loaded, one after another
 	learning   chan struct{}  // one while a version is tried, one after another
+	unasked    time.Duration  // of the constant; tests change it
 
 	mu       sync.Mutex
 	models   map[string]*model
@@ -151,7 +152,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, across: newAcross(), host: host, rec: o.Recorder, regions: regions,
 		kept: kept.New(o.Cache), models: map[string]*model{}, ballast: make([]byte, ballast),
 		idle: make(chan struct{}), promising: make(chan struct{}, 1),
-		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1)}
+		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1), unasked: unasked}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
 		s.rec = telemetry.New(telemetry.Options{Version: o.Version, Log: o.Log})
@@ -250,6 +251,11 @@ func (s *Server) Close() error {
 func (s *Server) run(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.beside(f)
+}
+
+// beside is run where mu is held.
+func (s *Server) beside(f func()) {
 	if s.closed {
 		go f()
 		return
