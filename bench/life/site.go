@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,11 +31,10 @@ type site struct {
 	hangUp func() // ends the client's connections
 }
 
-// source is a version of the digits.
+// source is a version of the digits, with a mark, as those of a folder have one.
 func source(version int64) server.Source {
-	return server.Source{Name: "digits", Version: version, Open: func() (*weir.Model, error) {
-		return weir.Load(digits.Model)
-	}}
+	return server.Source{Name: "digits", Version: version, Mark: fmt.Sprint("version ", version),
+		Open: func() (*weir.Model, error) { return weir.Load(digits.Model) }}
 }
 
 // heavy is a model that computes for some milliseconds.
