@@ -10,32 +10,47 @@
 # engine, the kernels, what gives turns (share), the queues and what moves bytes. modernc.org/libc
 # is twice as large without. A fifth of a compiler's time is what it writes for debuggers: none runs
 # there.
+#
+# Each is given by its folder, and none by its import path that need not be: for each package of
+# each test the go command compiles a regular expression anew of each import path, of folders once
+# or never. A pattern is of folders where it begins with ../, from where the go command runs, which
+# is anywhere in here: more of them than folders lead to the root. go version -m shows the last
+# pattern, which is an import path for it to be the same on all machines.
 set -eu
-cold="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
+cd "$(dirname "$0")/.."
+std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
   crypto/internal/fips140/ecdsa crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
   internal/fmtsort internal/zstd io/fs mime/... net/url fmt log log/slog/... math/big
   os/exec regexp/... text/tabwriter text/template
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
-  vendor/golang.org/x/text/... filippo.io/... go.yaml.in/... github.com/spf13/...
-  github.com/coreos/... github.com/go-jose/... github.com/ulikunitz/xz/... golang.org/x/image/tiff
-  google.golang.org/grpc google.golang.org/grpc/resolver/... google.golang.org/grpc/status
-  google.golang.org/grpc/grpclog/...
-  google.golang.org/grpc/internal/binarylog google.golang.org/protobuf/encoding/protojson
-  google.golang.org/protobuf/encoding/prototext google.golang.org/protobuf/internal/descfmt
-  google.golang.org/protobuf/internal/filedesc google.golang.org/protobuf/internal/impl
-  google.golang.org/protobuf/proto google.golang.org/protobuf/reflect/... modernc.org/sqlite
-  modernc.org/sqlite/lib oras.land/..."
-weir=github.com/weirgpu/weir
-cold="$cold $weir/agent $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart
-  $weir/internal/conformance/... $weir/internal/op/microsoft $weir/internal/page
-  $weir/internal/pass $weir/internal/roofline $weir/internal/terminal/... $weir/internal/trace
-  $weir/internal/tune $weir/kube/place $weir/kube/sim $weir/plan/cache
-  $weir/scenario/... $weir/server $weir/server/audit $weir/server/auth $weir/server/client
-  $weir/server/config $weir/server/jobs $weir/server/kept $weir/server/repo $weir/server/sealed
-  $weir/server/source $weir/server/store $weir/server/telemetry/... $weir/server/training
-  $weir/server/web $weir/share/catalogue $weir/share/sim
-  $weir/tensor/npy $weir/train/... $weir/zoo"
+  vendor/golang.org/x/text/..."
+others="filippo.io/... go.yaml.in/... github.com/spf13/... github.com/coreos/...
+  github.com/go-jose/... github.com/ulikunitz/... golang.org/x/image@.../tiff
+  google.golang.org/grpc@.../internal/binarylog google.golang.org/protobuf@.../encoding/protojson
+  google.golang.org/protobuf@.../encoding/prototext
+  google.golang.org/protobuf@.../internal/descfmt google.golang.org/protobuf@.../internal/filedesc
+  google.golang.org/protobuf@.../internal/impl google.golang.org/protobuf@.../proto
+  google.golang.org/protobuf@.../reflect/... modernc.org/sqlite@.../lib oras.land/..."
+weir="agent cmd/weir feed grad graph internal/chart internal/conformance/... internal/op/microsoft
+  internal/page internal/pass internal/roofline internal/terminal/... internal/trace internal/tune
+  kube/place kube/sim plan/cache scenario/... server server/audit server/auth server/client
+  server/config server/jobs server/kept server/repo server/sealed server/source server/store
+  server/telemetry/... server/training server/web share/catalogue share/sim tensor/npy train/..."
+# As folders these would stand for more: what is beside each of them has the same name further down.
+paths="google.golang.org/grpc google.golang.org/grpc/resolver/... google.golang.org/grpc/status
+  google.golang.org/grpc/grpclog/... modernc.org/sqlite github.com/weirgpu/weir/zoo"
+root=../../../../../../../../../../../../../../../../../../../..
+without() { for p; do printf " '-gcflags=%s=-l -dwarf=false'" "$p"; done; }
+in_folder() { # FOLDER PATTERN...: all is inlined of a folder whose name flags cannot hold
+  case $1 in *[=\'\"]*) return ;; esac
+  folder=$1
+  shift
+  for p; do without "$root$folder/$p"; done
+}
 printf %s "-trimpath -tags=grpcnotrace,nethttpomithttp2 -gcflags=all=-dwarf=false"
-for p in $cold; do printf " '-gcflags=%s=-l -dwarf=false'" "$p"; done
+in_folder "$(go env GOROOT)/src" $std
+in_folder "$(go env GOMODCACHE)" $others
+in_folder "$PWD" $weir
+without $paths
 echo
