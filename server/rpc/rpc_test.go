@@ -46,16 +46,36 @@ func TestMain(m *testing.M) {
 type world struct {
 	*Server
 	models *server.Server
-	log    *bytes.Buffer
+	log    *record
 	dial   func(...grpc.DialOption) *grpc.ClientConn
 	pipe   func() net.Conn
 	client *grpc.ClientConn
 }
 
+// record is a log that is read while calls write it.
+type record struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (r *record) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(b)
+}
+
+// String is what was written so far.
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
 // begin serves models through pipes, until the test ends.
 func begin(t *testing.T, o server.Options, sources ...server.Source) *world {
 	t.Helper()
-	w := &world{log: &bytes.Buffer{}}
+	w := &world{log: &record{}}
 	o.Log = slog.New(slog.NewTextHandler(w.log, nil))
 	var err error
 	if w.models, err = server.New(o); err != nil {
