@@ -66,11 +66,11 @@ func (s *stage) set(ctx context.Context, job string, change func(*share.Share)) 
 	next := s.shareOf(t)
 	change(&next)
 	if err := (share.Job{Name: job, Share: next}).Validate(); err != nil {
-		return next, err
+		return s.shareOf(t), err
 	}
 	p, err := s.planFor(ctx, t, next.Memory)
 	if err != nil {
-		return next, err
+		return s.shareOf(t), err
 	}
 	if p.plan == t.p.plan {
 		err = t.admit.SetShare(s.own(p, next))

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,8 +36,15 @@ func bendable(t *testing.T, name string) Job {
 // playing has jobs run until the function that it returns is called.
 func playing(t *testing.T, s *Scenario) (st *stage, c *Control, end func()) {
 	t.Helper()
+	return playingWith(t, s, Options{Threads: 1})
+}
+
+// playingWith is playing with other options.
+func playingWith(t *testing.T, s *Scenario, o Options) (st *stage, c *Control, end func()) {
+	t.Helper()
 	c = &Control{}
-	r, err := newRun(t.Context(), s.valid(t), Options{Threads: 1, Control: c})
+	o.Control = c
+	r, err := newRun(t.Context(), s.valid(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +151,14 @@ func TestSetRefuses(t *testing.T) {
 			t.Fatal("the job that has one request does not end")
 		}
 	}
+	small := func(sh *share.Share) {
+		sh.Memory = share.Bytes(st.tenants[0].p.need()) - 200*share.KiB // takes another plan
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := c.Set(ctx, "over", small); !errors.Is(err, core.ErrEnded) {
+		t.Errorf("a job that has ended: %v", err)
+	}
 	for _, tc := range []struct {
 		job    string
 		change func(*share.Share)
@@ -169,5 +185,64 @@ func TestSetRefuses(t *testing.T) {
 	end()
 	if _, err := c.Set(t.Context(), "a", nil); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestSetKeeps: a cap that is set counts the weights that a job shares, of which its own part of
+// the device has none; and of one whose memory is lent all stays that is not weights, and as much
+// more as it was told to keep, until it is told otherwise.
+func TestSetKeeps(t *testing.T) {
+	plans := keptPlans(t)
+	for _, c := range []struct{ elastic, shared bool }{{false, true}, {true, true}, {true, false}} {
+		s := &Scenario{Device: "cpu:0", Policy: "fair", Memory: 64 * share.MiB}
+		for i := range 2 {
+			j := sharing(fmt.Sprint("j", i), 1, 1<<40)
+			j.Elastic = c.elastic
+			s.Jobs = append(s.Jobs, j)
+			if !c.shared {
+				break
+			}
+		}
+		st, control, end := playingWith(t, s, Options{Threads: 1, Plans: plans})
+		job := st.tenants[0]
+		need, weights := share.Bytes(job.p.need()), share.Bytes(job.p.plan.PackedBytes)
+		common := share.Bytes(0)
+		if c.shared {
+			common = weights
+		}
+		check := func(memory, keep share.Bytes, got share.Share, err error) {
+			t.Helper()
+			own, rest := job.admit.Spec().Share, share.Bytes(0)
+			if c.elastic {
+				rest = min(own.Memory, max(keep, need-weights))
+			}
+			if err != nil || got.Memory != memory || own.Memory != memory-common ||
+				got.Keep != keep || own.Keep != rest {
+				t.Errorf("%+v: set to %v, keep %v: %+v, itself %+v: %v", c, memory, keep, got, own,
+					err)
+			}
+		}
+		set := func(change func(*share.Share)) (share.Share, error) {
+			return control.Set(t.Context(), "j0", change)
+		}
+		more, keep := need+share.MiB, share.Bytes(0)
+		got, err := set(func(s *share.Share) { s.Memory = more })
+		check(more, keep, got, err)
+		if c.elastic {
+			keep = need - weights + share.KiB
+			got, err = set(func(s *share.Share) { s.Keep = keep })
+			check(more, keep, got, err)
+		}
+		got, err = set(func(s *share.Share) { s.Limit = 0.9 })
+		check(more, keep, got, err)
+		if got, err = set(func(s *share.Share) { s.Memory = need - 1 }); c.shared &&
+			!errors.Is(err, core.ErrOverCap) {
+			t.Errorf("%+v: a byte too few: %+v, %v", c, got, err)
+		} else if c.shared {
+			check(more, keep, got, nil)
+		}
+		got, err = set(func(s *share.Share) { s.Memory = need })
+		check(need, keep, got, err)
+		end()
 	}
 }
