@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirgpu/weir/device/compute"
@@ -37,13 +38,16 @@ func TestRemotePacking(t *testing.T) {
 		for _, pool := range []compute.Pool{nil, newPool(t)} {
 			got, done := make([]byte, p.PackedBytes), 0
 			staging := memory(t, p.StagingBytes())
+			var populated atomic.Bool // of memory that the host cannot address
 			err := p.PackTo(func(off int64, src []byte) error {
 				copy(got[off:], src)
 				return nil
-			}, staging, PackOptions{Pool: pool, Progress: func(n, of int) { done++ }})
-			if err != nil || !bytes.Equal(got, want) || done != len(p.Steps) {
-				t.Errorf("%s: error %v, %d of %d steps, same bytes: %v", a.name, err, done,
-					len(p.Steps), bytes.Equal(got, want))
+			}, staging, PackOptions{Pool: pool, Progress: func(n, of int) { done++ },
+				Populate: func(int64, int64) { populated.Store(true) }})
+			if err != nil || !bytes.Equal(got, want) || done != len(p.Steps) ||
+				populated.Load() {
+				t.Errorf("%s: error %v, %d of %d steps, same bytes: %v, populated: %v", a.name, err,
+					done, len(p.Steps), bytes.Equal(got, want), populated.Load())
 			}
 		}
 		if p.StagingBytes() > 0 {
