@@ -21,7 +21,9 @@ func TestExchangeInVain(t *testing.T) {
 			Jobs: []Job{a}})
 		job := st.tenants[0]
 		before, was := job.admit.Spec().Share, job.p
+		need := job.admit.Status().Memory.Need
 		broken := *was
+		broken.request += 64 << 10 // needs more
 		broken.model = &cache.Model{}
 		broken.cached = &cache.Compiled{Plan: was.plan, Weights: []byte("cut short")}
 		next := st.shareOf(job)
@@ -46,6 +48,9 @@ func TestExchangeInVain(t *testing.T) {
 		}
 		if now := job.admit.Spec().Share; now != before || job.p != was {
 			t.Errorf("elastic %t: %+v in place of %+v", elastic, now, before)
+		}
+		if now := job.admit.Status().Memory.Need; now != need {
+			t.Errorf("elastic %t: its plan is said to need %v, in place of %v", elastic, now, need)
 		}
 		end()
 	}
