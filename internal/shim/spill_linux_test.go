@@ -312,7 +312,7 @@ func TestDamagedSpill(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m := w.order(false, 1)[0]; m.Code != wire.MovedDamaged {
-			t.Errorf("%d words are others: %+v", len(by), m)
+			t.Fatalf("%d words are others: %+v", len(by), m)
 		}
 		w.order(true, 1)
 		if _, err := f.WriteAt(bytes, 0); err != nil {
