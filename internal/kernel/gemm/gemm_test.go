@@ -86,14 +86,7 @@ func run(t *testing.T, r *rand.Rand, p Params, args Args) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.PackedA {
-		args.A = packA(p, args.A)
-	}
-	if p.PackedB {
-		b := make([]float32, p.Format.PackedBLen(p.K, p.N))
-		p.Format.PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
-		args.B = b
-	}
+	pack(p, &args)
 	scratch, check := guarded(r, op.ScratchLen())
 	for i := range scratch {
 		scratch[i] = float32(math.NaN())
@@ -403,4 +396,16 @@ func FuzzProduct(f *testing.F) {
 			checkBytes(t, r, randomBytes(r, 70, 40))
 		})
 	})
+}
+
+// pack packs the operands that a product takes packed.
+func pack(p Params, args *Args) {
+	if p.PackedA {
+		args.A = packA(p, args.A)
+	}
+	if p.PackedB {
+		b := make([]float32, p.Format.PackedBLen(p.K, p.N))
+		p.Format.PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
+		args.B = b
+	}
 }

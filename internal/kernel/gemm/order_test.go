@@ -63,14 +63,7 @@ func TestNoOrderOfWorkChangesABit(t *testing.T) {
 				p.M, p.K, p.Format, p.PackedB = 8+r.IntN(2), 2*tilesKC+32, BF16, true
 			}
 			args := dataFor(r, p)
-			if p.PackedA {
-				args.A = packA(p, args.A)
-			}
-			if p.PackedB {
-				b := make([]float32, p.Format.PackedBLen(p.K, p.N))
-				p.Format.PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
-				args.B = b
-			}
+			pack(p, &args)
 			before := slices.Clone(args.C)
 			o := runAll(t, p, &args)
 			want := slices.Clone(args.C)
