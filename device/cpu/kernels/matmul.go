@@ -21,6 +21,7 @@ type gemmKernel struct {
 	weight *tensor.Tensor // the constant right operand, nil when it is computed
 	bias   int            // input that is the bias, -1 for none
 	resid  int            // input that is the residual, -1 for none
+	rows   *gemm.Params   // how the left operand lies that is packed once a run, nil where it is not
 }
 
 // matMul is numpy.matmul. A stack of rows times one matrix is one product; other stacks are a batch
@@ -128,9 +129,17 @@ func (k *gemmKernel) finish(r *request) (compute.Kernel, error) {
 	if k.params.Format == gemm.BF16 {
 		return k.mixed(r.Choices)
 	}
-	var err error
+	return k, k.plan()
+}
+
+// plan plans the product once its format is known.
+func (k *gemmKernel) plan() (err error) {
+	if k.params.PacksOnce() {
+		rows := k.params
+		k.rows, k.params.PackedA = &rows, true
+	}
 	k.op, err = gemm.New(k.params)
-	return k, err
+	return err
 }
 
 // InPlace implements [compute.InPlace]: each element of the residual is read where the result goes.
@@ -179,7 +188,15 @@ func (k *gemmKernel) Packing() any {
 
 // ScratchBytes implements Kernel.
 func (k *gemmKernel) ScratchBytes(workers int) int {
-	return workers * scratchBytes(k.op.ScratchLen())
+	return workers*scratchBytes(k.op.ScratchLen()) + k.rowsBytes()
+}
+
+// rowsBytes is the scratch, beside the workers', of the packed left operand.
+func (k *gemmKernel) rowsBytes() int {
+	if k.rows == nil {
+		return 0
+	}
+	return scratchBytes(k.params.Format.PackedALen(k.params.M, k.params.K))
 }
 
 // scratchBytes rounds a worker's scratch up to whole cache lines, so that workers share none.
@@ -187,8 +204,13 @@ func scratchBytes(floats int) int { return (4*floats + 63) &^ 63 }
 
 // Bind implements Kernel.
 func (k *gemmKernel) Bind(b compute.Binding) compute.Task {
-	t := &gemmTask{op: k.op, scratch: perWorker(b)}
+	t := &gemmTask{op: k.op}
 	t.args.A, t.args.C = tensor.As[float32](b.In[0]), tensor.As[float32](b.Out[0])
+	if n := k.rowsBytes(); n > 0 {
+		t.rows = &packedRows{of: k.rows, from: t.args.A, to: tensor.Cast[float32](b.Scratch[:n])}
+		t.args.A, b.Scratch = t.rows.to, b.Scratch[n:]
+	}
+	t.scratch = perWorker(b)
 	if k.weight != nil {
 		t.args.B = tensor.Cast[float32](b.Packed)
 	} else {
@@ -207,6 +229,30 @@ type gemmTask struct {
 	op      *gemm.Product
 	args    gemm.Args
 	scratch [][]float32 // by worker
+	rows    *packedRows // nil where the product reads its left operand as it is given
+}
+
+// packedRows is a left operand, and where it is packed each run; a chunk is a panel of rows.
+type packedRows struct {
+	of       *gemm.Params
+	from, to []float32
+}
+
+// chunks is the number of panels.
+func (r *packedRows) chunks() int {
+	n := r.of.Format.PanelRows()
+	return (r.of.M + n - 1) / n
+}
+
+// Chunk implements Region.
+func (r *packedRows) Chunk(i, _ int) {
+	p := r.of
+	first := i * p.Format.PanelRows()
+	rows, at, ld := min(p.Format.PanelRows(), p.M-first), first*p.K, p.K
+	if p.TransA {
+		at, ld = first, p.M
+	}
+	p.Format.PackA(r.to[p.Format.PackedALen(first, p.K):], r.from[at:], rows, p.K, ld, p.TransA)
 }
 
 // perWorker cuts a binding's scratch into one part a worker.
@@ -220,7 +266,14 @@ func perWorker(b compute.Binding) [][]float32 {
 }
 
 // Run implements Task.
-func (t *gemmTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
+func (t *gemmTask) Run(x *compute.Exec) error {
+	if t.rows != nil {
+		if err := x.For(t.rows.chunks(), t.rows); err != nil {
+			return err
+		}
+	}
+	return x.For(t.op.Chunks(), t)
+}
 
 // Chunk implements Region.
 func (t *gemmTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }

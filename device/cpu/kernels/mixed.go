@@ -34,9 +34,7 @@ func (k *gemmKernel) mixed(c compute.Choices) (compute.Kernel, error) {
 	case wayBF16:
 		m.measured = true
 	}
-	var err error
-	k.op, err = gemm.New(*p)
-	return m, err
+	return m, k.plan()
 }
 
 // Problem implements [compute.Choosing].

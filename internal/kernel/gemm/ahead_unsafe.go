@@ -34,7 +34,7 @@ func (t *tile) fetchNothing() {
 func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	p, nr, whole := &o.p, o.level.nr(), o.packed.steps(o.p.K)
 	t.fetchNothing()
-	if !p.PackedB || p.PackedA || w.i1-w.i0 < o.aheadRows {
+	if !p.PackedB || p.PackedA && !o.level.tiles() || w.i1-w.i0 < o.aheadRows {
 		return
 	}
 	next := (j+nr)*whole + o.level.steps(k0)*nr

@@ -1,11 +1,6 @@
 package gemm
 
-import (
-	"math"
-
-	"github.com/weirgpu/weir/internal/cpuinfo"
-	"github.com/weirgpu/weir/internal/kernel/vec"
-)
+import "github.com/weirgpu/weir/internal/cpuinfo"
 
 // Intel's Advanced Matrix Extensions multiply registers of 16 rows of 16 words, in which a word of
 // A holds neighbours along K of one row, and a word of B those of one column: two bfloat16 or four
@@ -19,9 +14,13 @@ const (
 	tileRows  = 16
 	tilesMR   = 2 * tileRows
 	tilesNR   = 2 * tileWords
-	// tilesKC bounds a block of K, in words: a panel of A and one of B, 96 KB, leave room for what
-	// comes next in the second cache.
+	// tilesKC bounds the words along K of a call, so that B, half of them, stays in the first cache.
 	tilesKC = 384
+	// tilesDepth bounds a block of K, in words, beyond which sums go through memory, and
+	// packedDepth where nothing has to be packed for it.
+	tilesDepth, packedDepth = 1024, 16 << 10
+	// tilesAtOnce is how many tiles below each other share a block of results.
+	tilesAtOnce = 4
 	// tilesSpeed is how many times faster words are multiplied, at least, than minWork and maxWork
 	// are measured for.
 	tilesSpeed = 8
@@ -40,13 +39,23 @@ func (p *Params) level() level {
 	return v - levelTiles + levelDot
 }
 
+// PacksOnce reports whether an A that changes from run to run is better packed once, by
+// [Format.PackA], than by each chunk: rows for tiles are rounded, and read by all chunks.
+func (p Params) PacksOnce() bool {
+	return p.Format == BF16 && p.PackedB && !p.PackedA && p.FillA == nil && p.Batch <= 1 &&
+		!p.Part && p.level().tiles()
+}
+
 // tiles says that products are computed on tiles.
 func (v level) tiles() bool { return v%formatLevels == levelTiles }
 
 // mostSteps bounds the words along K of a block.
-func (v level) mostSteps() int {
-	if v.tiles() {
-		return tilesKC
+func (p *Params) mostSteps(v level) int {
+	switch {
+	case v.tiles() && p.PackedA && p.PackedB:
+		return packedDepth
+	case v.tiles():
+		return tilesDepth
 	}
 	return maxKC
 }
@@ -78,6 +87,12 @@ func packTilesA(v level, panel, src []float32, ld, each, r, k int) {
 	if v.pairs() {
 		per = 2
 	}
+	if each == 1 && v.pairs() {
+		for i := range r {
+			joinApart(v, panel[i*tileWords:], r*tileWords, src[i*ld:][:k])
+		}
+		return
+	}
 	var rows [tilesMR * 2 * tileWords]float32
 	for k0 := 0; k0 < k; k0 += per * tileWords {
 		n := min(per*tileWords, k-k0)
@@ -87,10 +102,6 @@ func packTilesA(v level, panel, src []float32, ld, each, r, k int) {
 		}
 		part := src[k0*each:]
 		switch {
-		case each == 1 && v.pairs():
-			for i := range r {
-				joinAlong(v, block[i*tileWords:], part[i*ld:], n)
-			}
 		case each == 1:
 			for i := range r {
 				copy(block[i*tileWords:][:n], part[i*ld:])
@@ -118,70 +129,92 @@ func packTilesB(v level, panel, src []float32, ld, k int) {
 	clear(panel[words*tilesNR : v.steps(k)*tilesNR])
 }
 
-// onTiles computes n tiles of t's rows below each other. What the store of a register would write
-// beyond the results goes by way of a block of its own, and so do results with a residual, which
-// may lie where they go.
+// onTiles computes n tiles of t's rows below each other, some at a time: their sums over K go to a
+// block of whole rows, which stays in the first cache, and from there to where results go.
 func (t *tile) onTiles(v level, n int) {
-	c := tileCall{steps: t.k / tileWords, rows: t.rows, nextA: t.nextA, flags: t.flags,
-		ahead: t.ahead, aheadStep: tileWords * t.aheadStep}
-	t.ahead += uintptr(n * c.steps * c.aheadStep)
-	if t.cols < tilesNR || t.rows <= tileRows || t.flags&flagResidual != 0 {
-		t.onEdge(v, &c, n)
+	if t.block == nil {
+		t.onEach(v, n)
 		return
 	}
-	c.ldc, c.nextC, c.tiles = t.ldc, t.nextC, n
-	c.multiply(v, t.a, t.b, t.c)
-	for i := 0; i < n && t.flags&^flagAccumulate != 0; i++ {
-		t.finishRows(i, t.c[i*t.nextC/4:], t.ldc)
+	most := tilesAtOnce
+	if t.rows <= tileRows { // the row of the lower registers is written into the next tile
+		most = 1
+	}
+	for i := 0; i < n; i += most {
+		at := min(most, n-i)
+		x := t.from(i, at)
+		t.sum(v, i, at, x.c, t.block)
+		x.finishBlock(v)
 	}
 }
 
-// onEdge computes tiles one by one in a block of 32 x 32 and copies what there is of them.
-func (t *tile) onEdge(v level, c *tileCall, n int) {
-	var edge [tilesMR * tilesNR]float32
-	c.ldc, c.tiles = tilesNR, 1
+// onEach computes n tiles one by one, for who has no scratch.
+func (t *tile) onEach(v level, n int) {
+	var block [(tilesMR + 1) * tilesNR]float32
 	for i := range n {
-		out := t.c[i*t.nextC/4:]
-		for r := 0; r < t.rows && t.flags&flagAccumulate != 0; r++ {
-			copy(edge[r*tilesNR:][:t.cols], out[r*t.ldc:])
-		}
-		c.multiply(v, t.a[i*t.nextA/4:], t.b, edge[:])
-		c.ahead += uintptr(c.steps * c.aheadStep)
-		if t.flags&^flagAccumulate != 0 {
-			t.finishRows(i, edge[:], tilesNR)
-		}
-		for r := range t.rows {
-			copy(out[r*t.ldc:][:t.cols], edge[r*tilesNR:])
-		}
+		x := t.from(i, 1)
+		t.sum(v, i, 1, x.c, block[:])
+		finish(v, &x, block[:])
 	}
 }
 
-// finishRows applies the epilogue to the rows of tile i, ld apart, while they are in the first
-// cache.
-func (t *tile) finishRows(i int, block []float32, ld int) {
-	lo, hi := float32(math.Inf(-1)), float32(math.Inf(1))
-	if t.flags&flagLo != 0 {
-		lo = t.lo
+// from is n of the tiles, from tile i on, as one.
+func (t *tile) from(i, n int) tile {
+	x := *t
+	x.rows, x.c = n*t.rows, t.c[i*t.nextC/4:]
+	_ = x.c[(x.rows-1)*x.ldc+x.cols-1]
+	if t.flags&flagBiasRow != 0 {
+		x.bias = t.bias[i*t.nextBias/4:]
 	}
-	if t.flags&flagHi != 0 {
-		hi = t.hi
+	if t.flags&flagResidual != 0 {
+		x.res = t.res[i*t.nextRes/4:]
 	}
-	for r := range t.rows {
-		x := block[r*ld:][:t.cols]
-		if t.flags&flagScale != 0 {
-			vec.MulScalar(x, x, t.alpha)
+	return x
+}
+
+// sum computes the sums of n tiles from tile i on into a block, added to what c holds if the tile
+// says so, a part of K at a time that has B stay in the first cache for all of them.
+func (t *tile) sum(v level, i, n int, c, block []float32) {
+	call := tileCall{rows: t.rows, tiles: n, ldc: tilesNR, nextA: t.nextA,
+		nextC: 4 * tilesNR * t.rows, flags: t.flags & flagAccumulate, ahead: t.ahead,
+		aheadStep: tileWords * t.aheadStep}
+	if t.flags&flagAccumulate != 0 {
+		for r := range n * t.rows {
+			copy(block[r*tilesNR:][:t.cols], c[r*t.ldc:])
 		}
-		if t.flags&flagBiasRow != 0 {
-			vec.AddScalar(x, x, t.bias[i*t.nextBias/4+r])
-		}
-		if t.flags&flagBiasCol != 0 {
-			vec.Add(x, x, t.bias)
-		}
-		if t.flags&flagResidual != 0 {
-			vec.Axpy(x, t.beta, t.res[i*t.nextRes/4+r*t.ldr:][:t.cols], x)
-		}
-		if t.flags&(flagLo|flagHi) != 0 {
-			vec.Clip(x, x, lo, hi)
+	}
+	steps := t.k / tileWords
+	parts := max(ceilDiv(steps, tilesKC/tileWords), 1)
+	for p := range parts {
+		s0, s1 := p*steps/parts, (p+1)*steps/parts
+		call.steps = s1 - s0
+		call.multiply(v, t.a[i*t.nextA/4+s0*t.rows*tileWords:], t.b[s0*tileWords*tilesNR:], block)
+		call.flags = flagAccumulate
+		call.ahead += uintptr(n * call.steps * call.aheadStep)
+	}
+	t.ahead = call.ahead
+}
+
+// finishBlock applies the epilogue to the rows of t's block and writes them where they go.
+func (t *tile) finishBlock(v level) {
+	if t.mapped == nil {
+		finish(v, t, t.block)
+		return
+	}
+	out, ldc := t.c, t.ldc
+	t.c, t.ldc = t.block, tilesNR
+	finish(v, t, t.block)
+	t.mapped(t.block[:t.rows*tilesNR], t.block[:t.rows*tilesNR])
+	t.c, t.ldc, t.flags = out, ldc, 0
+	finish(v, t, t.block)
+}
+
+// finishGo applies the epilogue to rows of 32 columns.
+func (t *tile) finishGo(block []float32) {
+	t.flags &^= flagAccumulate
+	for i := range t.rows {
+		for j := range t.cols {
+			t.finish(i, j, block[i*tilesNR+j])
 		}
 	}
 }

@@ -5895,3 +5895,27 @@ convert:
 done:
 	VZEROUPPER
 	RET
+
+// func joinApartAVX512BF16(dst *float32, stride int, src *float32, k int)
+// Described in bf16.go.
+TEXT ·joinApartAVX512BF16(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ stride+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ k+24(FP), CX
+	SHLQ $2, R8
+many:
+	CMPQ CX, $32; JLT few; VMOVUPS (SI), Z0; VMOVUPS 64(SI), Z1
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xd0 // VCVTNE2PS2BF16 Z0, Z1, Z2
+	VMOVUPS Z2, (DI); ADDQ $128, SI; ADDQ R8, DI; SUBQ $32, CX; JMP many
+few:
+	TESTQ CX, CX; JE done; MOVQ $1, DX; SHLQ CX, DX; DECQ DX; KMOVW DX, K1; SHRQ $16, DX
+	KMOVW DX, K2; VMOVUPS.Z (SI), K1, Z0; VPXORD Z1, Z1, Z1; CMPQ CX, $16; JLE convert
+	VMOVUPS.Z 64(SI), K2, Z1
+convert:
+	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xd0 // VCVTNE2PS2BF16 Z0, Z1, Z2
+	VMOVUPS Z2, (DI)
+done:
+	VZEROUPPER
+	RET

@@ -42,6 +42,7 @@ type blocking struct {
 	chunks     int
 	lenA, lenB int  // scratch for a block of A and of B
 	lenStage   int  // scratch for a panel before its elements are joined or widened
+	lenBlock   int  // scratch for results on their way from tiles
 	lenC       int  // scratch for a block of C, and of the residual, stored transposed
 	directA    bool // rows of A are read where they lie
 	directB    bool // whole panels of B are read where they lie
@@ -58,7 +59,7 @@ func plan(p *Params, v level) blocking {
 		return blocking{mBlocks: 1, nBlocks: 1, perChunk: 1, repeats: 1}
 	}
 	k := max(p.K, 1)
-	b.kc = split(k, v.mostSteps()*k/max(v.steps(k), 1), v.unitK())
+	b.kc = split(k, p.mostSteps(v)*k/max(v.steps(k), 1), v.unitK())
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = p.readsB(v)
 	switch b.mr = v.mr(); {
@@ -210,6 +211,9 @@ func (b *blocking) scratch(p *Params, v level) {
 	}
 	if v.convertsA() {
 		b.lenStage = max(v.mr(), v.nr()) * b.kc
+	}
+	if v.tiles() {
+		b.lenBlock = (tilesAtOnce*tilesMR + 1) * tilesNR
 	}
 }
 

@@ -102,6 +102,17 @@ func joinGo(dst, src []float32, ld, cols, k int) {
 	}
 }
 
+// joinApartGo joins neighbours of src, as joinGo does of one column, to groups of 16 words that lie
+// stride words apart. Zeros fill the last group.
+func joinApartGo(dst []float32, stride int, src []float32) {
+	for k := 0; k < len(src); k += 2 * tileWords {
+		n := min(2*tileWords, len(src)-k)
+		group := dst[k/(2*tileWords)*stride:][:tileWords]
+		clear(group)
+		joinGo(group, src[k:], 1, 1, n)
+	}
+}
+
 // tileGoBF16 defines a tile of pairs: the product of the even elements and that of the odd ones are
 // added one after the other.
 func tileGoBF16(t *tile) {

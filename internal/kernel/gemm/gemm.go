@@ -292,7 +292,7 @@ func offset(table []int, stride, i int) int {
 func (o *Product) Chunks() int { return o.chunks }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *Product) ScratchLen() int { return o.lenA + o.lenB + o.lenStage + o.lenC }
+func (o *Product) ScratchLen() int { return o.lenA + o.lenB + o.lenStage + o.lenBlock + o.lenC }
 
 // PanelWidth returns the number of columns of a panel of B, the w of [Params.Fill].
 func (o *Product) PanelWidth() int { return o.level.nr() }

@@ -226,6 +226,10 @@ type tile struct {
 	// every tile then has partial sums, as even the largest has too few results to keep the
 	// multipliers busy with one sum each.
 	narrow bool
+	// block is scratch for results on their way from tiles of registers, and mapped, unless nil,
+	// what is done to them once they are finished.
+	block  []float32
+	mapped func(dst, x []float32)
 }
 
 // maxCallWork bounds the multiply-adds of a call that computes several tiles, where storing a tile

@@ -121,6 +121,29 @@ func joinAlong(v level, dst, src []float32, k int) {
 	}
 }
 
+// joinApart does what joinApartGo does.
+func joinApart(v level, dst []float32, stride int, src []float32) {
+	if len(src) == 0 || !v.joinsByHardware() {
+		joinApartGo(dst, stride, src)
+		return
+	}
+	_ = dst[(len(src)-1)/(2*tileWords)*stride+tileWords-1]
+	for k := 0; k < len(src); k += maxCall {
+		joinApartAVX512BF16(&dst[k/(2*tileWords)*stride], stride, &src[k],
+			min(maxCall, len(src)-k))
+	}
+}
+
+// finish does what tile.finishGo does, of whole rows in block.
+func finish(v level, t *tile, block []float32) {
+	if v.floats() != levelAVX512 {
+		t.finishGo(block)
+		return
+	}
+	_ = block[t.rows*tilesNR-1]
+	finishAVX512(t, &block[0], t.rows)
+}
+
 // quadsAlong does what quadsAlongGo does.
 func quadsAlong(v level, dst []float32, stride int, src []float32) {
 	quadsAlongGo(v, dst, stride, src)

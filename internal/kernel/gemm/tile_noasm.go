@@ -41,6 +41,12 @@ func quadsAlong(v level, dst []float32, stride int, src []float32) {
 // joinAlong does what joinGo does of rows of one column that lie side by side.
 func joinAlong(_ level, dst, src []float32, k int) { joinGo(dst, src, 1, 1, k) }
 
+// joinApart does what joinApartGo does.
+func joinApart(_ level, dst []float32, stride int, src []float32) { joinApartGo(dst, stride, src) }
+
+// finish does what tile.finishGo does.
+func finish(_ level, t *tile, block []float32) { t.finishGo(block) }
+
 // joinPairs does what joinGo does, or quadsGo for products of matrices.
 func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 	if !v.matrix() {

@@ -40,13 +40,20 @@ func (o *Product) window(t *tile, out *target, w window, args *Args, scratch []f
 	p := &o.p
 	bufA, scratch := scratch[:o.lenA], scratch[o.lenA:]
 	bufB, scratch := scratch[:o.lenB], scratch[o.lenB:]
-	stage, bufC := scratch[:o.lenStage], scratch[o.lenStage:]
+	stage, scratch := scratch[:o.lenStage], scratch[o.lenStage:]
+	block, bufC := scratch[:o.lenBlock], scratch[o.lenBlock:]
+	if o.lenBlock > 0 {
+		t.block = block
+	}
 	o.target(out, w, args, bufC)
 	t.ldc, t.ldr, t.beta = out.ld, out.ldr, p.Beta
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
 		k := min(o.kc, p.K-k0)
 		t.k = o.level.steps(k)
 		o.blockFlags(t, k0, k, out.last)
+		if t.mapped = nil; o.level.tiles() && k0+k == p.K {
+			t.mapped = p.Map
+		}
 		a := o.blockA(w, args, bufA, stage, k0, k)
 		o.blockB(t, a, w, args, bufB, stage, k0, k, out)
 	}
@@ -62,7 +69,7 @@ func (o *Product) window(t *tile, out *target, w window, args *Args, scratch []f
 		transposeBlock(o.level.floats(), args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0,
 			w.j1-w.j0)
 	}
-	if p.Map != nil {
+	if p.Map != nil && !o.level.tiles() {
 		o.applyMap(w, args.C)
 	}
 }

@@ -24,6 +24,7 @@ func generate(folder string) error {
 			tiles(s, wideAMD64...)
 		}},
 		{"amd64", "amx_amd64", amx},
+		{"amd64", "finish_amd64", finishing},
 		{"arm64", "tile_arm64", func(s *asm.File) { tiles(s, neon...) }},
 		{"arm64", "bytes_arm64", func(s *asm.File) { tiles(s, bytesARM64...) }},
 		{"arm64", "quads_arm64", func(s *asm.File) {
