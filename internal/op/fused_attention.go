@@ -22,7 +22,8 @@ import (
 //   - rows_first: four numbers, for Q, K, V and the output: 1 for the layout batch × length × heads
 //     × size, which only operands of rank 4 may have, and 0 for batch × heads × length × size. All
 //     are 0 when it is absent;
-//   - precision: "bf16" rounds Q and K to bfloat16 before they are multiplied.
+//   - precision: "bf16" rounds Q and K to bfloat16 before they are multiplied. Kernels may round V,
+//     and the weights that it is multiplied by, too.
 var fusedAttention = Op{Domain: FusedDomain, Name: "Attention", Since: []int{1}, MinIn: 3, MaxIn: 5,
 	Infer: inferFusedAttention, Eval: InFloat32(evalFusedAttention), Flops: fusedAttentionFlops}
 

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
@@ -60,7 +61,19 @@ func genFusedAttention(r source, key opKey) *sample {
 		s.call.Attrs = append(s.call.Attrs, op.StringAttr("precision", "bf16"))
 	}
 	s.atol = attentionError(s.call, size)
+	if s.call.Attrs.Has("precision") && gemm.BF16.OnTiles() {
+		s.atol += valueRounding(s.in[op.AttentionV])
+	}
 	return s
+}
+
+// valueRounding is by how much rounding values to bfloat16, and the weights that they are
+// multiplied by, may change a result: each by 2^-9 of itself.
+func valueRounding(v *tensor.Tensor) (off float64) {
+	for _, x := range tensor.As[float32](v) {
+		off = max(off, math.Abs(float64(x))/256)
+	}
+	return off
 }
 
 // keepMask is a triangle or random, or none.

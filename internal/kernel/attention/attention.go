@@ -33,7 +33,7 @@ type Params struct {
 	Size, ValueSize       int // elements of a query or key, and of a value
 	Q, K, V, Y            Layout
 	// Format is that of the products of queries with keys: gemm.F32 or gemm.BF16. Values are
-	// multiplied in float32.
+	// multiplied in float32, but for BF16 on tiles, where they and their weights are rounded, too.
 	Format gemm.Format
 	Scale  float32
 	Cap    float32 // when not 0, scores s become Cap·tanh(s/Cap) before any mask
@@ -84,6 +84,7 @@ type Args struct {
 type Attention struct {
 	p             Params
 	few           bool // so few queries that a panel of them would be mostly empty
+	rounds        bool // weights and values are rounded to bfloat16
 	width         int  // queries of a panel, which is as wide in every format
 	rows, keys    int  // queries of a chunk, a multiple of width, and keys of a block
 	blocks        int  // chunks of one head
@@ -92,6 +93,7 @@ type Attention struct {
 	lenO, lenFar  int
 	lenState      int
 	lenRow        int
+	lenV, lenW    int
 }
 
 // mostAdded is the greatest Hidden that may be added.
@@ -133,6 +135,10 @@ func New(p Params) (*Attention, error) {
 	o.lenS = o.keys * o.width
 	if p.Bias.Given {
 		o.lenBias = o.lenS
+	}
+	if o.rounds = p.Format.OnTiles(); o.rounds {
+		o.lenV = p.Format.PackedALen(p.ValueSize, min(o.keys, p.Keys))
+		o.lenW = p.Format.PackedBLen(min(o.keys, p.Keys), o.width)
 	}
 	o.lenO = o.rows * p.ValueSize
 	if p.Keys > farBlocks*o.keys {
@@ -218,7 +224,8 @@ func (o *Attention) Chunks() int { return o.p.Batch * o.p.Heads * o.blocks }
 
 // ScratchLen returns how many floats of scratch Run needs.
 func (o *Attention) ScratchLen() int {
-	return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenFar + o.lenState + o.lenRow
+	return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenFar + o.lenState + o.lenRow +
+		o.lenV + o.lenW
 }
 
 // sees returns the keys lo to hi that query i of a batch entry may see by position. Both grow with

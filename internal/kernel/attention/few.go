@@ -26,7 +26,7 @@ func (x *chunk) byRows() {
 		x.softmax(row)
 	}
 	gemm.F32.PackA(packed, s, n, keys, 0, false)
-	x.weigh(packed, lo, keys)
+	x.weighFew(packed, lo, keys)
 }
 
 // softmax turns scores into weights. A sink, if there is one, takes its share: the greatest weight
@@ -155,9 +155,9 @@ func (x *chunk) hideRow(s []float32) {
 // weighKeys is how many keys have their weighted values added up one after another.
 const weighKeys = 1024
 
-// weigh adds up n values from lo on with the packed weights s, a tile's rows of them, a block of
+// weighFew adds up n values from lo on with the packed weights s, a tile's rows of them, a block of
 // keys at a time. Columns that fill no panel are packed.
-func (x *chunk) weigh(s []float32, lo, n int) {
+func (x *chunk) weighFew(s []float32, lo, n int) {
 	p, w := &x.p, x.width
 	y := x.a.Y[p.Y.at(x.batch, x.head, 0):]
 	if n == 0 {

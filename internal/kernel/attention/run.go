@@ -23,7 +23,9 @@ type chunk struct {
 	shift, factor    []float32 // of a panel, for one step
 	part             []float32 // the sum of a panel's exponentials in one step
 	keys, values     []float32 // from the first vector of the head on
-	clean            bool      // keys that some query does not see may be skipped
+	v, w             []float32 // packed values of keys from to to, and weights, where they are rounded
+	from, to         int
+	clean            bool // keys that some query does not see may be skipped
 }
 
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
@@ -51,6 +53,7 @@ func (o *Attention) Run(c int, a *Args, scratch []float32) {
 	// What a panel holds beyond the last query is computed with and never written.
 	x.q, x.k, x.s, x.bias, x.o = take(o.lenQ), take(o.lenK), take(o.lenS), take(o.lenBias),
 		take(o.lenO)
+	x.v, x.w = take(o.lenV), take(o.lenW)
 	if o.lenState > 0 {
 		x.far = take(o.lenFar)
 		x.peak, x.sum = take(o.rows), vec.AsDoubles(take(2*o.rows+1))
@@ -260,20 +263,26 @@ func (x *chunk) take(s []float32, j, cols, k int) {
 	for i, v := range x.part {
 		sum[i] += float64(v)
 	}
-	gemm.F32.Multiply(
-		&gemm.BlockPanel{
-			A:     x.values[k*p.V.Row:],
-			LdA:   max(p.V.Row, p.ValueSize),
-			B:     s,
-			C:     o,
-			LdC:   w,
-			Rows:  p.ValueSize,
-			Cols:  cols,
-			K:     len(s) / w,
-			Alpha: 1,
-			Add:   true,
-		},
-	)
+	x.weigh(s, o, cols, k)
+}
+
+// weigh adds the values of len(s)/width keys from k, times their weights s, to o.
+func (x *chunk) weigh(s, o []float32, cols, k int) {
+	p, w, n := &x.p, x.width, len(s)/x.width
+	m := gemm.BlockPanel{C: o, LdC: w, Rows: p.ValueSize, Cols: cols, K: n, Alpha: 1, Add: true}
+	values, ld := x.values[k*p.V.Row:], max(p.V.Row, p.ValueSize)
+	if !x.rounds {
+		m.A, m.LdA, m.B = values, ld, s
+		gemm.F32.Multiply(&m)
+		return
+	}
+	if x.from != k || x.to != k+n {
+		p.Format.PackA(x.v, values, p.ValueSize, n, ld, true)
+		x.from, x.to = k, k+n
+	}
+	p.Format.PackB(x.w, s, n, w, w, false)
+	m.A, m.B, m.Part = x.v, x.w, true
+	p.Format.Multiply(&m)
 }
 
 // finish divides the sums of the panel of queries from j and writes them where they go.

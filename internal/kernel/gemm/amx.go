@@ -39,6 +39,9 @@ func (p *Params) level() level {
 	return v - levelTiles + levelDot
 }
 
+// OnTiles reports whether products of the format are computed on tiles.
+func (p Format) OnTiles() bool { return currentLevel(p).tiles() }
+
 // PacksOnce reports whether an A that changes from run to run is better packed once, by
 // [Format.PackA], than by each chunk: rows for tiles are rounded, and read by all chunks.
 func (p Params) PacksOnce() bool {
@@ -93,24 +96,21 @@ func packTilesA(v level, panel, src []float32, ld, each, r, k int) {
 		}
 		return
 	}
-	var rows [tilesMR * 2 * tileWords]float32
+	var words [tilesMR * tileWords]float32
 	for k0 := 0; k0 < k; k0 += per * tileWords {
 		n := min(per*tileWords, k-k0)
-		block := panel[k0/per*r:][:tileWords*r]
+		block, part := panel[k0/per*r:][:tileWords*r], src[k0*each:]
 		if n < per*tileWords {
 			clear(block)
 		}
-		part := src[k0*each:]
 		switch {
 		case each == 1:
 			for i := range r {
 				copy(block[i*tileWords:][:n], part[i*ld:])
 			}
 		case v.pairs():
-			transposeBlock(v.floats(), rows[:], 2*tileWords, part, each, n, r)
-			for i := range r {
-				joinAlong(v, block[i*tileWords:], rows[i*2*tileWords:], n)
-			}
+			joinPairs(v, words[:], part, each, r, n)
+			transposeBlock(v.floats(), block, tileWords, words[:], r, (n+1)/2, r)
 		default:
 			transposeBlock(v.floats(), block, tileWords, part, each, n, r)
 		}
@@ -127,6 +127,43 @@ func packTilesB(v level, panel, src []float32, ld, k int) {
 		copyBlock(v.floats(), panel, tilesNR, src, ld, tilesNR, k)
 	}
 	clear(panel[words*tilesNR : v.steps(k)*tilesNR])
+}
+
+// packTilesTurned packs a panel of up to 32 columns that lie as rows of k elements, ld apart.
+func packTilesTurned(v level, panel, src []float32, ld, cols, k int) {
+	const most = 64 // words along K at a time
+	var words [tilesNR * most]float32
+	per := 1
+	if v.pairs() {
+		per = 2
+	}
+	if cols < tilesNR {
+		clear(panel[:v.steps(k)*tilesNR])
+	}
+	for k0 := 0; k0 < k; k0 += per * most {
+		n := min(per*most, k-k0)
+		to, from, step, steps := panel[k0/per*tilesNR:], src[k0:], ld, n
+		if v.pairs() {
+			for i := range cols {
+				joinAlong(v, words[i*most:], src[i*ld+k0:], n)
+			}
+			from, step, steps = words[:], most, (n+1)/2
+		}
+		transposeBlock(v.floats(), to, tilesNR, from, step, cols, steps)
+	}
+	clear(panel[ceilDiv(k, per)*tilesNR : v.steps(k)*tilesNR])
+}
+
+// packTilesPanels packs whole panels of columns, or, turned, all there are.
+func packTilesPanels(v level, dst, b []float32, k, n, ld int, turned bool) {
+	for j := 0; j < n; j += tilesNR {
+		panel := dst[j*v.steps(k):][:tilesNR*v.steps(k)]
+		if turned {
+			packTilesTurned(v, panel, b[j*ld:], ld, min(tilesNR, n-j), k)
+		} else {
+			packTilesB(v, panel, b[j:], ld, k)
+		}
+	}
 }
 
 // onTiles computes n tiles of t's rows below each other, some at a time: their sums over K go to a
@@ -148,8 +185,16 @@ func (t *tile) onTiles(v level, n int) {
 	}
 }
 
-// onEach computes n tiles one by one, for who has no scratch.
+// onEach computes n tiles for who has no scratch: where whole rows of results lie beside each other,
+// there, and one by one otherwise.
 func (t *tile) onEach(v level, n int) {
+	if t.cols == tilesNR && t.ldc == tilesNR && t.rows > tileRows {
+		t.sum(v, 0, n, t.c, t.c)
+		if x := t.from(0, n); t.flags&^flagAccumulate != 0 {
+			finish(v, &x, t.c)
+		}
+		return
+	}
 	var block [(tilesMR + 1) * tilesNR]float32
 	for i := range n {
 		x := t.from(i, 1)
@@ -178,7 +223,7 @@ func (t *tile) sum(v level, i, n int, c, block []float32) {
 	call := tileCall{rows: t.rows, tiles: n, ldc: tilesNR, nextA: t.nextA,
 		nextC: 4 * tilesNR * t.rows, flags: t.flags & flagAccumulate, ahead: t.ahead,
 		aheadStep: tileWords * t.aheadStep}
-	if t.flags&flagAccumulate != 0 {
+	if t.flags&flagAccumulate != 0 && &c[0] != &block[0] {
 		for r := range n * t.rows {
 			copy(block[r*tilesNR:][:t.cols], c[r*t.ldc:])
 		}

@@ -35,7 +35,7 @@ func (p Format) PackA(dst, a []float32, m, k, ld int, trans bool) {
 			p.PackedALen(m, k), len(dst)))
 	}
 	v := currentLevel(p)
-	if !v.convertsA() {
+	if !v.convertsA() || v.tiles() {
 		packRows(v, v.mr(), dst, a, ld, trans, 0, m, 0, k, nil)
 		return
 	}
@@ -77,6 +77,16 @@ func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 		}
 		return
 	}
+	if v.tiles() && (trans || n%nr == 0) {
+		packTilesPanels(v, dst, b, k, n, ld, trans)
+		return
+	}
+	packStagedB(v, dst, b, k, n, ld, trans)
+}
+
+// packStagedB is packB for a level that converts B.
+func packStagedB(v level, dst, b []float32, k, n, ld int, trans bool) {
+	nr := v.nr()
 	var stage stage
 	for j := 0; j < n; j += nr {
 		panel := dst[j*v.steps(k):][:nr*v.steps(k)]
@@ -185,6 +195,9 @@ func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, 
 	switch {
 	case v.tiles() && !trans && cols == width:
 		packTilesB(v, panel, b[k0*ld+j:], ld, k)
+		return
+	case v.tiles() && trans:
+		packTilesTurned(v, panel, b[j*ld+k0:], ld, cols, k)
 		return
 	case v.joins() && !trans && cols == width:
 		joinPairs(v, panel, b[k0*ld+j:], ld, cols, k)
