@@ -15,7 +15,7 @@ const (
 	tilesMR   = 2 * tileRows
 	tilesNR   = 2 * tileWords
 	// tilesKC bounds the words along K of a call, so that B, half of them, stays in the first cache.
-	tilesKC = 384
+	tilesKC = 256
 	// tilesDepth bounds a block of K, in words, beyond which sums go through memory, and
 	// packedDepth where nothing has to be packed for it.
 	tilesDepth, packedDepth = 1024, 16 << 10
@@ -39,6 +39,12 @@ func (p *Params) level() level {
 	return v - levelTiles + levelDot
 }
 
+// readsRows reports whether tiles can read rows of A where they lie: words as they are multiplied,
+// whole registers of them.
+func (p *Params) readsRows() bool {
+	return p.K > 0 && p.Format.bytes() && !p.PackedA && !p.TransA && p.FillA == nil && p.K%tileWords == 0
+}
+
 // OnTiles reports whether products of the format are computed on tiles.
 func (p Format) OnTiles() bool { return currentLevel(p).tiles() }
 
@@ -55,7 +61,7 @@ func (v level) tiles() bool { return v%formatLevels == levelTiles }
 // mostSteps bounds the words along K of a block.
 func (p *Params) mostSteps(v level) int {
 	switch {
-	case v.tiles() && p.PackedA && p.PackedB:
+	case v.tiles() && (p.PackedA || p.readsRows()) && p.PackedB:
 		return packedDepth
 	case v.tiles():
 		return tilesDepth
@@ -220,7 +226,7 @@ func (t *tile) from(i, n int) tile {
 // sum computes the sums of n tiles from tile i on into a block, added to what c holds if the tile
 // says so, a part of K at a time that has B stay in the first cache for all of them.
 func (t *tile) sum(v level, i, n int, c, block []float32) {
-	call := tileCall{rows: t.rows, tiles: n, ldc: tilesNR, nextA: t.nextA,
+	call := tileCall{rows: t.rows, tiles: n, ldc: tilesNR, rowA: t.rowA, nextA: t.nextA,
 		nextC: 4 * tilesNR * t.rows, flags: t.flags & flagAccumulate, ahead: t.ahead,
 		aheadStep: tileWords * t.aheadStep}
 	if t.flags&flagAccumulate != 0 && &c[0] != &block[0] {
@@ -228,12 +234,13 @@ func (t *tile) sum(v level, i, n int, c, block []float32) {
 			copy(block[r*tilesNR:][:t.cols], c[r*t.ldc:])
 		}
 	}
+	_, step := call.strides()
 	steps := t.k / tileWords
 	parts := max(ceilDiv(steps, tilesKC/tileWords), 1)
 	for p := range parts {
 		s0, s1 := p*steps/parts, (p+1)*steps/parts
 		call.steps = s1 - s0
-		call.multiply(v, t.a[i*t.nextA/4+s0*t.rows*tileWords:], t.b[s0*tileWords*tilesNR:], block)
+		call.multiply(v, t.a[i*t.nextA/4+s0*step:], t.b[s0*tileWords*tilesNR:], block)
 		call.flags = flagAccumulate
 		call.ahead += uintptr(n * call.steps * call.aheadStep)
 	}
@@ -270,12 +277,21 @@ type tileCall struct {
 	steps        int // of 16 words along K
 	rows, tiles  int
 	ldc          int // floats from one row of results to the next
+	rowA         int // words from one row of A to the next where it is read as it lies, 0 where packed
 	nextA, nextC int // bytes from one tile to the next
 	flags        uint32
 	// ahead is the address of what is fetched into the second cache meanwhile, aheadStep bytes for
 	// each 16 words along K, as [tile] has it.
 	ahead     uintptr
 	aheadStep int
+}
+
+// strides are the words from one row of A to the next, and from one 16 words along K.
+func (c *tileCall) strides() (row, step int) {
+	if c.rowA > 0 {
+		return c.rowA, tileWords
+	}
+	return tileWords, c.rows * tileWords
 }
 
 // multiply computes c, or adds to what it holds: by the definition, which is slow and has the same

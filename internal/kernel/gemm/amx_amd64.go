@@ -22,6 +22,7 @@ type tileConfig struct {
 type tileArgs struct {
 	config         tileConfig
 	a, b, c        *float32
+	aRow           int // from one row of A to the next
 	aTile          int // from the first row of a panel of A to the 17th
 	aStep          int // from one 16 words along K to the next
 	aPanel, cPanel int // from one panel of rows to the next
@@ -35,7 +36,8 @@ type tileArgs struct {
 // args makes the assembly's call of c.
 func (c *tileCall) args(t *tileArgs) {
 	lower := c.rows - tileRows
-	t.aTile, t.aStep = 4*tileRows*tileWords, 4*tileWords*c.rows
+	row, step := c.strides()
+	t.aRow, t.aTile, t.aStep = 4*row, 4*tileRows*row, 4*step
 	if lower < 1 { // one row, whose results nobody reads, stays inside of A
 		lower, t.aTile = 1, 0
 	}
@@ -57,7 +59,8 @@ func (c *tileCall) run(v level, a, b, out []float32) {
 	}
 	var t tileArgs
 	c.args(&t)
-	_ = a[(c.tiles-1)*c.nextA/4+c.steps*c.rows*tileWords-1]
+	row, step := c.strides()
+	_ = a[(c.tiles-1)*c.nextA/4+(c.rows-1)*row+(c.steps-1)*step+tileWords-1]
 	_ = b[c.steps*tileWords*tilesNR-1]
 	_ = out[(c.tiles-1)*c.nextC/4+(max(c.rows, tileRows+1)-1)*c.ldc+tilesNR-1]
 	t.a, t.b, t.c = &a[0], &b[0], &out[0]
@@ -96,10 +99,11 @@ func tilesDiffer(run func(c *tileCall, v level, a, b, out []float32)) error {
 	for _, v := range []level{levelTilesBF16, levelTilesU8S8, levelTilesS8U8} {
 		for _, rows := range []int{3, tileRows + 3} {
 			c := tileCall{steps: 2, rows: rows, tiles: 1, ldc: tilesNR + 5}
-			if rows > tileRows {
-				c.tiles, c.nextA, c.nextC = 2, 4*c.steps*rows*tileWords, 4*rows*c.ldc
+			if rows > tileRows { // two tiles, whose rows of A lie apart
+				c.rowA = c.steps*tileWords + 4
+				c.tiles, c.nextA, c.nextC = 2, 4*rows*c.rowA, 4*rows*c.ldc
 			}
-			a, b := make([]float32, 6*tilesMR*tileWords), make([]float32, 3*tileWords*tilesNR)
+			a, b := make([]float32, 8*tilesMR*tileWords), make([]float32, 3*tileWords*tilesNR)
 			state := uint32(rows)
 			scramble(v, a, &state)
 			scramble(v, b, &state)

@@ -12,7 +12,7 @@ TEXT ·tilesAMXBF16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), DI
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x07 // ldtilecfg (%rdi)
-	MOVQ tileArgs_a(DI), R13; MOVQ tileArgs_c(DI), R10; MOVQ $64, R8; MOVQ $128, R9
+	MOVQ tileArgs_a(DI), R13; MOVQ tileArgs_c(DI), R10; MOVQ tileArgs_aRow(DI), R8; MOVQ $128, R9
 	MOVQ tileArgs_ldc(DI), R11; MOVQ tileArgs_panels(DI), AX; MOVQ tileArgs_ahead(DI), R15
 	MOVQ tileArgs_aheadStep(DI), R14
 rows:
@@ -59,7 +59,7 @@ TEXT ·tilesAMXU8S8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), DI
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x07 // ldtilecfg (%rdi)
-	MOVQ tileArgs_a(DI), R13; MOVQ tileArgs_c(DI), R10; MOVQ $64, R8; MOVQ $128, R9
+	MOVQ tileArgs_a(DI), R13; MOVQ tileArgs_c(DI), R10; MOVQ tileArgs_aRow(DI), R8; MOVQ $128, R9
 	MOVQ tileArgs_ldc(DI), R11; MOVQ tileArgs_panels(DI), AX; MOVQ tileArgs_ahead(DI), R15
 	MOVQ tileArgs_aheadStep(DI), R14
 rows:
@@ -106,7 +106,7 @@ TEXT ·tilesAMXS8U8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), DI
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x07 // ldtilecfg (%rdi)
-	MOVQ tileArgs_a(DI), R13; MOVQ tileArgs_c(DI), R10; MOVQ $64, R8; MOVQ $128, R9
+	MOVQ tileArgs_a(DI), R13; MOVQ tileArgs_c(DI), R10; MOVQ tileArgs_aRow(DI), R8; MOVQ $128, R9
 	MOVQ tileArgs_ldc(DI), R11; MOVQ tileArgs_panels(DI), AX; MOVQ tileArgs_ahead(DI), R15
 	MOVQ tileArgs_aheadStep(DI), R14
 rows:

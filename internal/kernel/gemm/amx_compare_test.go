@@ -83,10 +83,15 @@ func (x *comparison) one(number int64) error {
 		c.tiles = 2 + r.IntN(2)
 	}
 	kind := r.IntN(numberKinds)
-	a := numbers(r, v, kind, c.tiles*c.rows*c.steps*tileWords)
+	c.nextA = 4 * c.rows * c.steps * tileWords
+	if r.IntN(3) == 0 { // rows where they lie
+		c.rowA = c.steps*tileWords + r.IntN(40)
+		c.nextA = 4 * c.rows * c.rowA
+	}
+	a := numbers(r, v, kind, c.tiles*c.nextA/4)
 	b := numbers(r, v, kind, c.steps*tileWords*tilesNR)
 	clear(b[len(b)-tilesNR*r.IntN(tileWords):]) // where K ends, zeros meet whatever
-	c.nextA, c.nextC = 4*c.rows*c.steps*tileWords, 4*c.rows*c.ldc
+	c.nextC = 4 * c.rows * c.ldc
 	rows := (c.tiles-1)*c.rows + max(c.rows, tileRows+1)
 	before := numbers(r, v, kind, rows*c.ldc)
 	want := slices.Clone(before)
@@ -160,6 +165,11 @@ var faults = map[string]func(n int64, c *tileCall, v level, a, b, out []float32)
 			out[tilesNR] = flipped(out[tilesNR])
 		}
 	},
+	"rows of A read as if packed": func(_ int64, c *tileCall, v level, a, b, out []float32) {
+		packed := *c
+		packed.rowA = 0
+		packed.model(v, a, b, out)
+	},
 	"one call in 500 is lost": func(n int64, c *tileCall, v level, a, b, out []float32) {
 		if n%500 != 7 {
 			c.model(v, a, b, out)
@@ -170,10 +180,10 @@ var faults = map[string]func(n int64, c *tileCall, v level, a, b, out []float32)
 		fewer.tiles = min(c.tiles, 2)
 		fewer.model(v, a, b, out)
 	},
-	"steps of K beyond 20": func(_ int64, c *tileCall, v level, a, b, out []float32) {
-		if c.steps > 20 && c.tiles == 1 {
+	"steps of K beyond 12": func(_ int64, c *tileCall, v level, a, b, out []float32) {
+		if c.steps > 12 && c.tiles == 1 {
 			fewer := *c
-			fewer.steps = 20
+			fewer.steps = 12
 			fewer.model(v, a, b, out)
 			return
 		}
@@ -244,6 +254,7 @@ func perElement(dot func(sum float32, a, b []uint32) float32) func(n int64, c *t
 			c.model(v, a, b, out)
 			return
 		}
+		row0, step := c.strides()
 		for i := range c.rows {
 			for j := range tilesNR {
 				var sum float32
@@ -253,7 +264,7 @@ func perElement(dot func(sum float32, a, b []uint32) float32) func(n int64, c *t
 				for s := range c.steps {
 					var row, column [tileWords]uint32
 					for w := range column {
-						row[w] = math.Float32bits(a[(s*c.rows+i)*tileWords+w])
+						row[w] = math.Float32bits(a[i*row0+s*step+w])
 						column[w] = math.Float32bits(b[(s*tileWords+w)*tilesNR+j])
 					}
 					if right := refmath.DotTDPBF16PS(sum, row[:], column[:]); right != right {

@@ -30,10 +30,11 @@ func beneathTiles() level {
 // model defines a call, bit for bit. Where there are no more rows than a register has, the lower
 // registers have one all the same, a second first row of A, which is stored as the 17th.
 func (c *tileCall) model(v level, a, b, out []float32) {
+	row, _ := c.strides()
 	for i := range c.tiles {
 		first, out := i*c.nextA/4, out[i*c.nextC/4:]
 		for r := range c.rows {
-			c.modelRow(v, a, first+r*tileWords, b, out[r*c.ldc:])
+			c.modelRow(v, a, first+r*row, b, out[r*c.ldc:])
 		}
 		if c.rows <= tileRows {
 			c.modelRow(v, a, first, b, out[tileRows*c.ldc:])
@@ -44,12 +45,13 @@ func (c *tileCall) model(v level, a, b, out []float32) {
 // modelRow defines a row of results, of the row of A that begins at a place of a.
 func (c *tileCall) modelRow(v level, a []float32, from int, b, out []float32) {
 	var row, column [tileWords]uint32
+	_, step := c.strides()
 	if c.flags&flagAccumulate == 0 {
 		clear(out[:tilesNR])
 	}
 	for s := range c.steps {
 		for w := range tileWords {
-			row[w] = math.Float32bits(a[from+s*c.rows*tileWords+w])
+			row[w] = math.Float32bits(a[from+s*step+w])
 		}
 		for j := range tilesNR {
 			for w := range tileWords {

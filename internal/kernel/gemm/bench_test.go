@@ -62,6 +62,7 @@ func BenchmarkProduct(b *testing.B) {
 		{M: 128, N: 64, K: 128, Batch: 12, StrideA: 128 * 128, StrideB: 128 * 64},
 		{M: 128, N: 768, K: 3072 / 4, PackedB: true, Format: U8S8, ToStore: true},
 		{M: 128, N: 3072, K: 768 / 4, PackedB: true, Format: U8S8, ToStore: true},
+		{M: 2048, N: 2048, K: 2048 / 4, PackedB: true, Format: U8S8, ToStore: true},
 		{M: 64, N: 3136, K: 576 / 4, PackedA: true, Format: S8U8, ToStore: true},
 		{M: 1, N: 1000, K: 2048, PackedB: true},
 		{M: 1, N: 1000, K: 2048},

@@ -45,6 +45,7 @@ type blocking struct {
 	lenBlock   int  // scratch for results on their way from tiles
 	lenC       int  // scratch for a block of C, and of the residual, stored transposed
 	directA    bool // rows of A are read where they lie
+	directRows bool // the same on tiles, which take rows as they are
 	directB    bool // whole panels of B are read where they lie
 	together   bool // all rows are in one block
 	aheadRows  int  // of a block, from which its tiles fetch panels of a packed B ahead
@@ -61,6 +62,7 @@ func plan(p *Params, v level) blocking {
 	k := max(p.K, 1)
 	b.kc = split(k, p.mostSteps(v)*k/max(v.steps(k), 1), v.unitK())
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
+	b.directRows = v.tiles() && p.readsRows()
 	b.directB = p.readsB(v)
 	switch b.mr = v.mr(); {
 	case p.PackedA && p.PanelRows > 0:
@@ -88,7 +90,7 @@ func plan(p *Params, v level) blocking {
 	}
 	if b.together = b.keepsRows(p, area, v); b.together {
 		mc = float64(p.M)
-		if nc = area / mc; p.FillA != nil {
+		if nc = area / max(mc, stream); p.FillA != nil {
 			nc = max(nc, fillCols)
 		}
 		nc = within(nc, v.nr(), p.N)
@@ -119,14 +121,17 @@ func (p *Params) repeats(v level, b *blocking) int {
 // and time to read a panel of B.
 func evenRows(m, mr int) int { return ceilDiv(m, max(ceilDiv(m, mr), 1)) }
 
-// keepsRows reports whether one block has all rows of A. It has in two cases. In the first, B is
+// keepsRows reports whether one block has all rows of A. It has in three cases. On tiles it has all
+// that stay in half of the second-level cache, as nothing is packed for a block. In another, B is
 // packed and comes from memory, so that it is read only once, while the rows of A, filled anew for
-// each block of columns, stay in half of the second-level cache. In the second, A is read where it
+// each block of columns, stay in half of the second-level cache. In the third, A is read where it
 // lies and the result is transposed: a block, of at least two panels of columns, then writes whole
 // rows of C and shares no cache line with another block.
 func (b *blocking) keepsRows(p *Params, area float64, v level) bool {
 	second := cpuinfo.CacheSizes().L2
 	switch {
+	case v.tiles() && p.PackedB && (p.PackedA || b.directRows):
+		return 4*p.M*v.steps(p.K) <= second/2
 	case p.PackedB && p.FillA != nil && p.Format == F32:
 		return 4*p.M*b.kc <= second/2 && 4*p.K*p.N > second
 	case b.directA && p.TransC:
@@ -173,8 +178,8 @@ const pairRows = 3
 
 // costs are those of the two operands.
 func (x *blocking) costs(p *Params) (a, b float64) {
-	a, b = cost(p.PackedA || x.directA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
-	if p.Format == BF16 && !p.PackedA {
+	a, b = cost(p.PackedA || x.directA || x.directRows, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
+	if p.Format == BF16 && !p.PackedA && !x.directRows {
 		a *= pairRows
 	}
 	return a, b
@@ -193,7 +198,7 @@ func cost(packed, filled bool) float64 {
 }
 
 func (b *blocking) scratch(p *Params, v level) {
-	if !p.PackedA && !b.directA {
+	if !p.PackedA && !b.directA && !b.directRows {
 		b.lenA = min(b.mc, p.M) * v.stepsA(b.kc)
 	}
 	if p.TransC || p.ToStore {

@@ -16,6 +16,7 @@ type panels struct {
 	step int
 	skip int // words along K before the block, for operands packed over the whole of K
 	ld   int // of rows read where they lie: steps of K are ld apart, and row x is at data[x]
+	rows int // of rows that tiles read where they lie: words between them
 }
 
 // target is where the tiles of a window go: element (i, j) of the window to c[i*ld+j], with the
@@ -160,6 +161,9 @@ func (o *Product) blockA(w window, args *Args, buf, stage []float32, k0, k int) 
 	if p.PackedA {
 		return panels{data: a, step: v.stepsA(p.K), skip: v.stepsA(k0)}
 	}
+	if o.directRows {
+		return panels{data: a[k0:], rows: p.LdA}
+	}
 	if o.directA {
 		return panels{data: a[k0*p.LdA:], ld: p.LdA}
 	}
@@ -282,6 +286,11 @@ func (o *Product) column(t *tile, a panels, w window, args *Args, j int, out *ta
 
 // tilesOfA sets what n tiles of rows from i read of A.
 func (o *Product) tilesOfA(t *tile, a panels, i, n int) {
+	if a.rows > 0 {
+		t.rowA, t.nextA = a.rows, 4*t.rows*a.rows
+		t.a = a.data[i*a.rows:][:(n*t.rows-1)*a.rows+t.k]
+		return
+	}
 	if a.ld > 0 {
 		t.lda, t.nextA = a.ld, 4*t.rows
 		t.a = a.data[i:][:(t.k-1)*a.ld+n*t.rows]

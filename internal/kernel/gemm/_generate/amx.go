@@ -39,7 +39,8 @@ func amx(s *asm.File) {
 func amxBegin(s *asm.File) {
 	s.Op("MOVQ t+0(FP), DI")
 	s.Tile(asm.Tile{Name: "ldtilecfg", Base: "DI"})
-	s.Ops("MOVQ tileArgs_a(DI), R13", "MOVQ tileArgs_c(DI), R10", "MOVQ $64, R8", "MOVQ $128, R9",
+	s.Ops("MOVQ tileArgs_a(DI), R13", "MOVQ tileArgs_c(DI), R10", "MOVQ tileArgs_aRow(DI), R8",
+		"MOVQ $128, R9",
 		"MOVQ tileArgs_ldc(DI), R11", "MOVQ tileArgs_panels(DI), AX",
 		"MOVQ tileArgs_ahead(DI), R15", "MOVQ tileArgs_aheadStep(DI), R14")
 }
