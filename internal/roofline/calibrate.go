@@ -42,18 +42,25 @@ func (b bench) peaks(m *Machine) error {
 	return b.registers(m)
 }
 
-// registers raises the peak of single precision to that of multiply-adds between registers, which
-// products come close to where loading operands takes no turns of theirs.
+// registers raises the peaks to those of multiply-adds between registers, which products come close
+// to where loading operands takes no turns of theirs: of single precision, and of what is computed
+// on tiles.
 func (b bench) registers(m *Machine) error {
-	flop := gemm.RunPeak(cpuinfo.Current(), peakRounds)
-	if flop == 0 {
-		return nil
+	for _, p := range formats {
+		run := func() int64 { return gemm.RunTilesPeak(p.kernel, tileRounds) }
+		if p.kernel == gemm.F32 {
+			run = func() int64 { return gemm.RunPeak(cpuinfo.Current(), peakRounds) }
+		}
+		flop := run()
+		if flop == 0 {
+			continue
+		}
+		ns, err := b.fastest(func(int) { run() })
+		if err != nil {
+			return err
+		}
+		m.Peak[p.name] = max(m.Peak[p.name], float64(flop)*float64(b.pool.Threads())/ns)
 	}
-	ns, err := b.fastest(func(int) { gemm.RunPeak(cpuinfo.Current(), peakRounds) })
-	if err != nil {
-		return err
-	}
-	m.Peak[FP32] = max(m.Peak[FP32], float64(flop)*float64(b.pool.Threads())/ns)
 	return nil
 }
 

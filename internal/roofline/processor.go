@@ -27,10 +27,12 @@ type Processor struct {
 	AVX512 string `json:"avx512,omitempty"`
 }
 
-// peakRounds is how often a loop between registers runs at a time, for some microseconds, and
+// peakRounds and tileRounds are how often loops between registers, and between tiles, run at a time,
+// for some microseconds, and
 // peakTime how long all that measure one level take.
 const (
 	peakRounds = 1000
+	tileRounds = 200
 	peakTime   = 5 * time.Millisecond
 	// fullRate is the peak of AVX-512 over that of AVX2 from which it counts as twice: processors
 	// may lower their clock for it.

@@ -74,6 +74,26 @@ func (c *tileCall) run(v level, a, b, out []float32) {
 	}
 }
 
+// RunTilesPeak runs n rounds, at least 1, of independent products of tiles in registers, which
+// nothing in the format can be faster than, and returns their operations, two for each product of
+// elements. It is 0 where products of the format are not computed on tiles.
+func RunTilesPeak(p Format, n int) (flop int64) {
+	if !p.OnTiles() || cpuinfo.TilesDefined() || !cpuinfo.TilesKept() {
+		return 0
+	}
+	c := tileCall{steps: n, rows: tilesMR, tiles: 1}
+	var t tileArgs
+	c.args(&t)
+	perWord := int64(4)
+	if p == BF16 {
+		peakAMXBF16(&t)
+	} else {
+		perWord = 8
+		peakAMXBytes(&t)
+	}
+	return perWord * int64(n) * tilesMR * tilesNR * tileWords
+}
+
 // tilesDoubt says why tiles are not used, nil where they are: the system permits none, or they
 // compute something else than their definition.
 var tilesDoubt = sync.OnceValue(func() error {

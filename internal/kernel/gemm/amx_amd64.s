@@ -34,15 +34,13 @@ step:
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x0b // tileloadd (%rbx,%r9,1),%tmm6
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x24; BYTE $0x06 // tileloaddt1 (%rsi,%r8,1),%tmm4
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x0b; BYTE $0x40 // tileloadd 0x40(%rbx,%r9,1),%tmm7
-	PREFETCHT1 0(R15); PREFETCHT1 64(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // tdpbf16ps %tmm6,%tmm4,%tmm0
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x2c; BYTE $0x02 // tileloaddt1 (%rdx,%r8,1),%tmm5
-	PREFETCHT1 128(R15); PREFETCHT1 192(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // tdpbf16ps %tmm7,%tmm4,%tmm1
-	PREFETCHT1 256(R15); PREFETCHT1 320(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // tdpbf16ps %tmm6,%tmm5,%tmm2
-	PREFETCHT1 384(R15); PREFETCHT1 448(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // tdpbf16ps %tmm7,%tmm5,%tmm3
+	PREFETCHT1 0(R15); PREFETCHT1 64(R15); PREFETCHT1 128(R15); PREFETCHT1 192(R15)
+	PREFETCHT1 256(R15); PREFETCHT1 320(R15); PREFETCHT1 384(R15); PREFETCHT1 448(R15)
 	ADDQ tileArgs_aStep(DI), SI; ADDQ tileArgs_aStep(DI), DX; ADDQ $2048, BX; ADDQ R14, R15; DECQ CX
 	JNZ step
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x1a // tilestored %tmm0,(%r10,%r11,1)
@@ -81,15 +79,13 @@ step:
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x0b // tileloadd (%rbx,%r9,1),%tmm6
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x24; BYTE $0x06 // tileloaddt1 (%rsi,%r8,1),%tmm4
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x0b; BYTE $0x40 // tileloadd 0x40(%rbx,%r9,1),%tmm7
-	PREFETCHT1 0(R15); PREFETCHT1 64(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x49; BYTE $0x5e; BYTE $0xc4 // tdpbusd %tmm6,%tmm4,%tmm0
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x2c; BYTE $0x02 // tileloaddt1 (%rdx,%r8,1),%tmm5
-	PREFETCHT1 128(R15); PREFETCHT1 192(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x41; BYTE $0x5e; BYTE $0xcc // tdpbusd %tmm7,%tmm4,%tmm1
-	PREFETCHT1 256(R15); PREFETCHT1 320(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x49; BYTE $0x5e; BYTE $0xd5 // tdpbusd %tmm6,%tmm5,%tmm2
-	PREFETCHT1 384(R15); PREFETCHT1 448(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x41; BYTE $0x5e; BYTE $0xdd // tdpbusd %tmm7,%tmm5,%tmm3
+	PREFETCHT1 0(R15); PREFETCHT1 64(R15); PREFETCHT1 128(R15); PREFETCHT1 192(R15)
+	PREFETCHT1 256(R15); PREFETCHT1 320(R15); PREFETCHT1 384(R15); PREFETCHT1 448(R15)
 	ADDQ tileArgs_aStep(DI), SI; ADDQ tileArgs_aStep(DI), DX; ADDQ $2048, BX; ADDQ R14, R15; DECQ CX
 	JNZ step
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x1a // tilestored %tmm0,(%r10,%r11,1)
@@ -128,15 +124,13 @@ step:
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x0b // tileloadd (%rbx,%r9,1),%tmm6
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x24; BYTE $0x06 // tileloaddt1 (%rsi,%r8,1),%tmm4
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x0b; BYTE $0x40 // tileloadd 0x40(%rbx,%r9,1),%tmm7
-	PREFETCHT1 0(R15); PREFETCHT1 64(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5e; BYTE $0xc4 // tdpbsud %tmm6,%tmm4,%tmm0
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x79; BYTE $0x4b; BYTE $0x2c; BYTE $0x02 // tileloaddt1 (%rdx,%r8,1),%tmm5
-	PREFETCHT1 128(R15); PREFETCHT1 192(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5e; BYTE $0xcc // tdpbsud %tmm7,%tmm4,%tmm1
-	PREFETCHT1 256(R15); PREFETCHT1 320(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5e; BYTE $0xd5 // tdpbsud %tmm6,%tmm5,%tmm2
-	PREFETCHT1 384(R15); PREFETCHT1 448(R15)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5e; BYTE $0xdd // tdpbsud %tmm7,%tmm5,%tmm3
+	PREFETCHT1 0(R15); PREFETCHT1 64(R15); PREFETCHT1 128(R15); PREFETCHT1 192(R15)
+	PREFETCHT1 256(R15); PREFETCHT1 320(R15); PREFETCHT1 384(R15); PREFETCHT1 448(R15)
 	ADDQ tileArgs_aStep(DI), SI; ADDQ tileArgs_aStep(DI), DX; ADDQ $2048, BX; ADDQ R14, R15; DECQ CX
 	JNZ step
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x1a // tilestored %tmm0,(%r10,%r11,1)
@@ -144,5 +138,53 @@ step:
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x1c // tilestored %tmm2,(%r12,%r11,1)
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x1c; BYTE $0x40 // tilestored %tmm3,0x40(%r12,%r11,1)
 	ADDQ tileArgs_aPanel(DI), R13; ADDQ tileArgs_cPanel(DI), R10; DECQ AX; JNZ rows
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // tilerelease
+	RET
+
+// func peakAMXBF16(t *tileArgs)
+// Described in amx.go.
+TEXT ·peakAMXBF16(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), DI
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x07 // ldtilecfg (%rdi)
+	MOVQ tileArgs_steps(DI), CX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // tilezero %tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // tilezero %tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8 // tilezero %tmm3
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xe0 // tilezero %tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xe8 // tilezero %tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xf0 // tilezero %tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xf8 // tilezero %tmm7
+step:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // tdpbf16ps %tmm7,%tmm5,%tmm3
+	DECQ CX; JNZ step
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // tilerelease
+	RET
+
+// func peakAMXBytes(t *tileArgs)
+// Described in amx.go.
+TEXT ·peakAMXBytes(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), DI
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x07 // ldtilecfg (%rdi)
+	MOVQ tileArgs_steps(DI), CX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // tilezero %tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // tilezero %tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8 // tilezero %tmm3
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xe0 // tilezero %tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xe8 // tilezero %tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xf0 // tilezero %tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xf8 // tilezero %tmm7
+step:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x49; BYTE $0x5e; BYTE $0xc4 // tdpbusd %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x41; BYTE $0x5e; BYTE $0xcc // tdpbusd %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x49; BYTE $0x5e; BYTE $0xd5 // tdpbusd %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x41; BYTE $0x5e; BYTE $0xdd // tdpbusd %tmm7,%tmm5,%tmm3
+	DECQ CX; JNZ step
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // tilerelease
 	RET

@@ -18,3 +18,13 @@ func tilesAMXU8S8(t *tileArgs)
 //
 //go:noescape
 func tilesAMXS8U8(t *tileArgs)
+
+// peakAMXBF16 multiplies t.steps times four tiles of zeros by each other.
+//
+//go:noescape
+func peakAMXBF16(t *tileArgs)
+
+// peakAMXBytes multiplies t.steps times four tiles of zeros by each other.
+//
+//go:noescape
+func peakAMXBytes(t *tileArgs)

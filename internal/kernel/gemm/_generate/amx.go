@@ -33,6 +33,27 @@ func amx(s *asm.File) {
 		s.Tile(asm.Tile{Name: "tilerelease"})
 		s.Op("RET")
 	}
+	amxPeak(s, "BF16", "tdpbf16ps")
+	amxPeak(s, "Bytes", "tdpbusd")
+}
+
+// amxPeak writes products of registers that do not wait for each other, and read no memory.
+func amxPeak(s *asm.File, name, product string) {
+	s.Func("peakAMX"+name, "t *tileArgs", 8,
+		"multiplies t.steps times four tiles of zeros by each other.")
+	s.Op("MOVQ t+0(FP), DI")
+	s.Tile(asm.Tile{Name: "ldtilecfg", Base: "DI"})
+	s.Op("MOVQ tileArgs_steps(DI), CX")
+	for i := range 8 {
+		s.Tile(asm.Tile{Name: "tilezero", Dst: i})
+	}
+	s.Label("step")
+	for i := range 4 {
+		s.Tile(asm.Tile{Name: product, Dst: i, A: 4 + i/2, B: 6 + i%2})
+	}
+	s.Ops("DECQ CX", "JNZ step")
+	s.Tile(asm.Tile{Name: "tilerelease"})
+	s.Op("RET")
 }
 
 // amxBegin loads the configuration, and what stays in registers.
@@ -55,21 +76,15 @@ func results(s *asm.File, name string) {
 
 // amxStep multiplies 16 words along K, and fetches eight lines of what comes next meanwhile.
 func amxStep(s *asm.File, product string) {
-	fetch := func(from, to int) {
-		for i := from; i < to; i++ {
-			s.Op("PREFETCHT1 %d(R15)", 64*i)
-		}
-	}
 	s.Tile(asm.Tile{Name: "tileloadd", Dst: 6, Base: "BX", Index: "R9"})
 	s.Tile(asm.Tile{Name: "tileloaddt1", Dst: 4, Base: "SI", Index: "R8"})
 	s.Tile(asm.Tile{Name: "tileloadd", Dst: 7, Base: "BX", Index: "R9", Disp: 64})
-	fetch(0, 2)
 	s.Tile(asm.Tile{Name: product, Dst: 0, A: 4, B: 6})
 	s.Tile(asm.Tile{Name: "tileloaddt1", Dst: 5, Base: "DX", Index: "R8"})
-	fetch(2, 4)
 	s.Tile(asm.Tile{Name: product, Dst: 1, A: 4, B: 7})
-	fetch(4, 6)
 	s.Tile(asm.Tile{Name: product, Dst: 2, A: 5, B: 6})
-	fetch(6, 8)
 	s.Tile(asm.Tile{Name: product, Dst: 3, A: 5, B: 7})
+	for i := range 8 {
+		s.Op("PREFETCHT1 %d(R15)", 64*i)
+	}
 }
