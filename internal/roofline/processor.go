@@ -28,8 +28,7 @@ type Processor struct {
 }
 
 // peakRounds and tileRounds are how often loops between registers, and between tiles, run at a time,
-// for some microseconds, and
-// peakTime how long all that measure one level take.
+// for some microseconds, and peakTime how long all that measure one level take.
 const (
 	peakRounds = 1000
 	tileRounds = 200

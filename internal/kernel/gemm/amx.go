@@ -97,9 +97,7 @@ func packTilesA(v level, panel, src []float32, ld, each, r, k int) {
 		per = 2
 	}
 	if each == 1 && v.pairs() {
-		for i := range r {
-			joinApart(v, panel[i*tileWords:], r*tileWords, src[i*ld:][:k])
-		}
+		joinRows(v, panel, src, ld, r, k)
 		return
 	}
 	var words [tilesMR * tileWords]float32

@@ -5896,26 +5896,24 @@ done:
 	VZEROUPPER
 	RET
 
-// func joinApartAVX512BF16(dst *float32, stride int, src *float32, k int)
+// func joinRowsAVX512BF16(dst, src *float32, ld, rows, k int)
 // Described in bf16.go.
-TEXT ·joinApartAVX512BF16(SB), 0, $256-32
+TEXT ·joinRowsAVX512BF16(SB), 0, $256-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
-	MOVQ stride+8(FP), R8
-	MOVQ src+16(FP), SI
-	MOVQ k+24(FP), CX
-	SHLQ $2, R8
-many:
-	CMPQ CX, $32; JLT few; VMOVUPS (SI), Z0; VMOVUPS 64(SI), Z1
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), R8
+	MOVQ k+32(FP), CX
+	SHLQ $2, R8; MOVL $0xffff, AX; KMOVW AX, K1; KMOVW AX, K2
+step:
+	CMPQ CX, $32; JGE whole; MOVQ $1, DX; SHLQ CX, DX; DECQ DX; KMOVW DX, K1; SHRQ $16, DX
+	KMOVW DX, K2
+whole:
+	MOVQ SI, R9
+	MOVQ rows+24(FP), BX
+row:
+	VMOVUPS.Z (R9), K1, Z0; VMOVUPS.Z 64(R9), K2, Z1
 	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xd0 // VCVTNE2PS2BF16 Z0, Z1, Z2
-	VMOVUPS Z2, (DI); ADDQ $128, SI; ADDQ R8, DI; SUBQ $32, CX; JMP many
-few:
-	TESTQ CX, CX; JE done; MOVQ $1, DX; SHLQ CX, DX; DECQ DX; KMOVW DX, K1; SHRQ $16, DX
-	KMOVW DX, K2; VMOVUPS.Z (SI), K1, Z0; VPXORD Z1, Z1, Z1; CMPQ CX, $16; JLE convert
-	VMOVUPS.Z 64(SI), K2, Z1
-convert:
-	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xd0 // VCVTNE2PS2BF16 Z0, Z1, Z2
-	VMOVUPS Z2, (DI)
-done:
-	VZEROUPPER
+	VMOVUPS Z2, (DI); ADDQ R8, R9; ADDQ $64, DI; DECQ BX; JNZ row; ADDQ $128, SI; SUBQ $32, CX
+	JG step; VZEROUPPER
 	RET

@@ -220,7 +220,7 @@ func joinAVX512BF16(dst, src *float32, ld, cols, k int)
 //go:noescape
 func joinAlongAVX512BF16(dst, src *float32, k int)
 
-// joinApartAVX512BF16 does what joinApartGo does, for k >= 1.
+// joinRowsAVX512BF16 does what joinRowsGo does, for k >= 1 and rows >= 1.
 //
 //go:noescape
-func joinApartAVX512BF16(dst *float32, stride int, src *float32, k int)
+func joinRowsAVX512BF16(dst, src *float32, ld, rows, k int)

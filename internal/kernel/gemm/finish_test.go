@@ -38,18 +38,18 @@ func TestFinishingIsItsDefinition(t *testing.T) {
 	}
 }
 
-// TestRowsForTilesAreJoined compares the rounding of a row to groups of words with its definition.
+// TestRowsForTilesAreJoined compares the rounding of rows to groups of words with its definition.
 func TestRowsForTilesAreJoined(t *testing.T) {
 	defer cpuinfo.TilesByDefinition()()
 	r := rand.New(rand.NewPCG(18, 4))
-	for k := range 140 {
-		src, stride := random(r, k), tileWords*(1+r.IntN(3))
-		n := (ceilDiv(k, 2*tileWords)-1)*stride + tileWords
-		got, check := guarded(r, max(n, 0))
+	for k := range 600 {
+		rows, ld := 1+r.IntN(tilesMR), k+r.IntN(3)
+		src := random(r, max((rows-1)*ld+k, 0))
+		got, check := guarded(r, rows*levelTilesBF16.steps(k))
 		want := slices.Clone(got)
-		joinApart(levelTilesBF16, got, stride, src)
-		joinApartGo(want, stride, src)
+		joinRows(levelTilesBF16, got, src, ld, rows, k)
+		joinRowsGo(want, src, ld, rows, k)
 		sameBits(t, "joined", got, want)
-		check(t, "a row")
+		check(t, "rows")
 	}
 }

@@ -102,14 +102,15 @@ func joinGo(dst, src []float32, ld, cols, k int) {
 	}
 }
 
-// joinApartGo joins neighbours of src, as joinGo does of one column, to groups of 16 words that lie
-// stride words apart. Zeros fill the last group.
-func joinApartGo(dst []float32, stride int, src []float32) {
-	for k := 0; k < len(src); k += 2 * tileWords {
-		n := min(2*tileWords, len(src)-k)
-		group := dst[k/(2*tileWords)*stride:][:tileWords]
-		clear(group)
-		joinGo(group, src[k:], 1, 1, n)
+// joinRowsGo joins neighbours in rows of k floats, ld apart, as joinGo does those of one column. 16
+// words of each row follow each other, then the next 16 of each. Zeros fill the last.
+func joinRowsGo(dst, src []float32, ld, rows, k int) {
+	for k0 := 0; k0 < k; k0 += 2 * tileWords {
+		for i := range rows {
+			group := dst[(k0/2*rows + i*tileWords):][:tileWords]
+			clear(group)
+			joinGo(group, src[i*ld+k0:], 1, 1, min(2*tileWords, k-k0))
+		}
 	}
 }
 

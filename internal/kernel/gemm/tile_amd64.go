@@ -121,16 +121,16 @@ func joinAlong(v level, dst, src []float32, k int) {
 	}
 }
 
-// joinApart does what joinApartGo does.
-func joinApart(v level, dst []float32, stride int, src []float32) {
-	if len(src) == 0 || !v.joinsByHardware() {
-		joinApartGo(dst, stride, src)
+// joinRows does what joinRowsGo does, of up to 32 rows.
+func joinRows(v level, dst, src []float32, ld, rows, k int) {
+	if k == 0 || !v.joinsByHardware() {
+		joinRowsGo(dst, src, ld, rows, k)
 		return
 	}
-	_ = dst[(len(src)-1)/(2*tileWords)*stride+tileWords-1]
-	for k := 0; k < len(src); k += maxCall {
-		joinApartAVX512BF16(&dst[k/(2*tileWords)*stride], stride, &src[k],
-			min(maxCall, len(src)-k))
+	_, _ = dst[v.steps(k)*rows-1], src[(rows-1)*ld+k-1]
+	const most = maxCall / tilesMR
+	for k0 := 0; k0 < k; k0 += most {
+		joinRowsAVX512BF16(&dst[k0/2*rows], &src[k0], ld, rows, min(most, k-k0))
 	}
 }
 

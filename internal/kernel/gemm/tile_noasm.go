@@ -41,8 +41,8 @@ func quadsAlong(v level, dst []float32, stride int, src []float32) {
 // joinAlong does what joinGo does of rows of one column that lie side by side.
 func joinAlong(_ level, dst, src []float32, k int) { joinGo(dst, src, 1, 1, k) }
 
-// joinApart does what joinApartGo does.
-func joinApart(_ level, dst []float32, stride int, src []float32) { joinApartGo(dst, stride, src) }
+// joinRows does what joinRowsGo does.
+func joinRows(_ level, dst, src []float32, ld, rows, k int) { joinRowsGo(dst, src, ld, rows, k) }
 
 // finish does what tile.finishGo does.
 func finish(_ level, t *tile, block []float32) { t.finishGo(block) }

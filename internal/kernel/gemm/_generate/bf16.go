@@ -38,7 +38,7 @@ func joinBF16(s *asm.File) {
 		"VPXORD Z3, Z3, Z3", "JMP convert")
 	joinNarrow(s)
 	joinAlong(s)
-	joinApart(s)
+	joinRows(s)
 }
 
 // joinAlong writes the joining of neighbours in a row, 32 floats at a time.
@@ -62,25 +62,23 @@ func joinAlong(s *asm.File) {
 	s.Ops("VZEROUPPER", "RET")
 }
 
-// joinApart writes the joining of neighbours in a row to lines of memory that lie apart.
-func joinApart(s *asm.File) {
-	s.Func("joinApartAVX512BF16", "dst *float32, stride int, src *float32, k int", 32,
-		"does what joinApartGo does, for k >= 1.")
-	s.Ops("MOVQ dst+0(FP), DI", "MOVQ stride+8(FP), R8", "MOVQ src+16(FP), SI",
-		"MOVQ k+24(FP), CX", "SHLQ $2, R8")
-	s.Label("many")
-	s.Ops("CMPQ CX, $32", "JLT few", "VMOVUPS (SI), Z0", "VMOVUPS 64(SI), Z1")
+// joinRows writes the joining of neighbours in rows to lines of memory, those of 32 floats of all
+// rows beside each other: K1 and K2 are the floats that there are of the last.
+func joinRows(s *asm.File) {
+	s.Func("joinRowsAVX512BF16", "dst, src *float32, ld, rows, k int", 40,
+		"does what joinRowsGo does, for k >= 1 and rows >= 1.")
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ ld+16(FP), R8", "MOVQ k+32(FP), CX",
+		"SHLQ $2, R8", "MOVL $0xffff, AX", "KMOVW AX, K1", "KMOVW AX, K2")
+	s.Label("step")
+	s.Ops("CMPQ CX, $32", "JGE whole", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1",
+		"SHRQ $16, DX", "KMOVW DX, K2")
+	s.Label("whole")
+	s.Ops("MOVQ SI, R9", "MOVQ rows+24(FP), BX")
+	s.Label("row")
+	s.Ops("VMOVUPS.Z (R9), K1, Z0", "VMOVUPS.Z 64(R9), K2, Z1")
 	toPairs(s, 0, 1, 2)
-	s.Ops("VMOVUPS Z2, (DI)", "ADDQ $128, SI", "ADDQ R8, DI", "SUBQ $32, CX", "JMP many")
-	s.Label("few")
-	s.Ops("TESTQ CX, CX", "JE done", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1",
-		"SHRQ $16, DX", "KMOVW DX, K2", "VMOVUPS.Z (SI), K1, Z0", "VPXORD Z1, Z1, Z1",
-		"CMPQ CX, $16", "JLE convert", "VMOVUPS.Z 64(SI), K2, Z1")
-	s.Label("convert")
-	toPairs(s, 0, 1, 2)
-	s.Ops("VMOVUPS Z2, (DI)")
-	s.Label("done")
-	s.Ops("VZEROUPPER", "RET")
+	s.Ops("VMOVUPS Z2, (DI)", "ADDQ R8, R9", "ADDQ $64, DI", "DECQ BX", "JNZ row",
+		"ADDQ $128, SI", "SUBQ $32, CX", "JG step", "VZEROUPPER", "RET")
 }
 
 // joinNarrow goes on with rows of 8 to 16 columns. All stores but the last are whole: what they
