@@ -12,6 +12,16 @@ type Caches struct {
 	L1D, L2, L3 int
 }
 
+// farFrom is the size of a second cache from which the third is taken to be far.
+const farFrom = 2 << 20
+
+// ThirdFar reports whether the third cache is so far behind the second that a core which only reads
+// what it needs waits for most of it. Server processors give a core a second cache of 2 MiB where
+// the third is behind a mesh of the whole package, at 70 ns and more (Intel's from Sapphire Rapids
+// on), and one of 1 MiB at most where it is beside some cores, at 10 to 15 ns (AMD's from Zen on).
+// It goes by sizes and never by measuring, so that equal machines plan equally.
+func (c Caches) ThirdFar() bool { return c.L2 >= farFrom }
+
 // fallbackCaches are the smallest sizes found on the server processors of the last ten years that
 // have AVX2, so that a blocking chosen from them never overflows a cache.
 var fallbackCaches = Caches{L1D: 32 << 10, L2: 256 << 10, L3: 4 << 20}

@@ -72,14 +72,14 @@ const (
 // channels their columns, or the other way round. Rows may be of any number; columns come in whole
 // vectors. Where patches are copied, pixels become rows if that saves more lanes than transposing
 // the result costs. Where the patches are the image itself, which is then read where it lies, they
-// become rows if that takes less time.
+// become rows if that takes less time; and never where it comes from far.
 func (p *Params) pixelsAsRows(out [3]int) bool {
 	m, pixels, lanes := p.M/p.Group, volume(out), panelWidth()/2
 	vectors := func(n int) float64 { return float64((n + lanes - 1) / lanes) }
 	if !p.pointwise() || p.Format != gemm.F32 {
 		return float64(m)/vectors(m) > 1.04*float64(pixels)/vectors(pixels)
 	}
-	if 4*pixels%aliasBytes == 0 {
+	if 4*pixels%aliasBytes == 0 || gemm.ComesFar(p.C/p.Group*pixels) {
 		return false
 	}
 	k, perStep := float64(p.C/p.Group), float64(m)

@@ -1,10 +1,6 @@
 package gemm
 
-import (
-	"math"
-
-	"github.com/weirgpu/weir/internal/cpuinfo"
-)
+import "math"
 
 const (
 	// maxKC bounds a block of K: so many rows of a panel of B and of A, under 400 KB, stay in the
@@ -50,6 +46,7 @@ type blocking struct {
 	together   bool // all rows are in one block
 	aheadRows  int  // of a block, from which its tiles fetch panels of a packed B ahead
 	aheadA     bool // its tiles fetch those of a packed A ahead
+	aheadRowsA bool // and those of rows of A that are read where they lie
 }
 
 // plan chooses blocks of about equal size whose work lies in [minWork, maxWork]. Packing costs mc*K
@@ -71,7 +68,11 @@ func plan(p *Params, v level) blocking {
 		b.mr = evenRows(p.M, v.mr())
 	}
 	b.aheadRows = aheadTiles(v) * v.mr()
+	if v.farCache() {
+		b.aheadRows = b.mr
+	}
 	b.aheadA = p.PackedA && p.Format == F32 && v.chains()
+	b.aheadRowsA = b.directA && v.comesFar(p.M*p.K)
 	stream := streamRows * v.speed()
 	rows := max(float64(p.M), stream)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
@@ -128,7 +129,7 @@ func evenRows(m, mr int) int { return ceilDiv(m, max(ceilDiv(m, mr), 1)) }
 // lies and the result is transposed: a block, of at least two panels of columns, then writes whole
 // rows of C and shares no cache line with another block.
 func (b *blocking) keepsRows(p *Params, area float64, v level) bool {
-	second := cpuinfo.CacheSizes().L2
+	second := caches.L2
 	switch {
 	case v.tiles() && p.PackedB && (p.PackedA || b.directRows):
 		return 4*p.M*v.steps(p.K) <= second/2
@@ -158,9 +159,14 @@ func (p Params) ReadsB() bool {
 
 // readsB reports whether panels of B are read where they lie, because too few tiles read each panel
 // for packing to pay. For one row of tiles packing never pays. For several rows it pays from fewer
-// rows on where K has few steps, as tiles of few steps wait for memory.
+// rows on where K has few steps, as tiles of few steps wait for memory. Where K has many and B comes
+// from far, it pays for two rows of tiles: a tile reads each row of its panel from another place,
+// and copying reads the rows of some panels together.
 func (p *Params) readsB(v level) bool {
 	if v.converts() || p.PackedB || p.Fill != nil || p.TransB {
+		return false
+	}
+	if p.M > v.mr() && p.K >= manySteps && v.comesFar(p.N*p.K) {
 		return false
 	}
 	few := p.M <= fewRows || p.M <= someRows && p.K >= manySteps

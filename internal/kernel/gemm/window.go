@@ -254,9 +254,14 @@ func (o *Product) column(t *tile, a panels, w window, args *Args, j int, out *ta
 	p := &o.p
 	offBias := offset(p.OffBias, 0, w.batch)
 	b := t.b
+	planned := onward{t.ahead, t.aheadStep}
 	for i := w.i0; i < w.i1; {
 		t.rows = min(o.mr, w.i1-i)
 		n := t.atOnce(o.level, (w.i1-i)/t.rows)
+		if o.aheadRowsA && j == w.j0 {
+			n = 1
+			o.fetchRowsA(t, a, w, i, planned)
+		}
 		rows := n * t.rows
 		o.tilesOfA(t, a, i, n)
 		if o.aheadA {
