@@ -67,7 +67,8 @@ type results struct {
 	Processor roofline.Processor `json:"processor"`
 	Go        string             `json:"go"`
 	Pairs     int                `json:"pairs"`
-	Rate      float64            `json:"rate"` // of bfloat16 over float32, as measured
+	Rate      float64            `json:"rate"`       // of bfloat16 over float32, as measured
+	Short     float64            `json:"short_rate"` // the same of products of few steps
 	Models    []line             `json:"models"`
 }
 
@@ -91,8 +92,10 @@ func main() {
 		Go:        runtime.Version(),
 		Pairs:     *pairs,
 		Rate:      host.Features().Costs.BF16Rate.Times(),
+		Short:     host.Features().Costs.BF16Short.Times(),
 	}
-	fmt.Fprintf(os.Stderr, "bfloat16 has %v times the rate of float32\n", r.Rate)
+	fmt.Fprintf(os.Stderr, "bfloat16 has %v times the rate of float32, %v times in short products\n",
+		r.Rate, r.Short)
 	names := flag.Args()
 	if len(names) == 0 {
 		names = zoo.Names()

@@ -47,6 +47,11 @@ type Costs struct {
 	// BF16Rate is how many times as fast as in float32 products are in bfloat16; nil stands for 2.
 	// It belongs to the kind of processor that Identity names.
 	BF16Rate *Rate
+	// BF16Short is the same of products of ShortSteps steps of K, whose results take longer to
+	// finish than to multiply; nil where that takes bfloat16 no longer than float32, of which one
+	// result takes as long to finish as Finishing multiplications.
+	BF16Short             *Rate
+	ShortSteps, Finishing int
 	// TiledWeights and TiledPixels say when a 3 x 3 convolution is faster in transformed tiles of
 	// float32 (Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016) than as a
 	// product of bfloat16: for at most TiledWeights pairs of an input and an output channel, and at

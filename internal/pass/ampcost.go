@@ -15,7 +15,7 @@ import (
 type AmpCost struct {
 	Rate  float64 `json:"rate"`  // how many times float32's rate bfloat16 has, as measured
 	Saves float64 `json:"saves"` // the time that the rate saves
-	Costs float64 `json:"costs"` // the time that rounding the operands takes
+	Costs float64 `json:"costs"` // the time that rounding operands and finishing results takes more
 	// Unfit says what keeps a product from bfloat16 whatever it saves, empty for most.
 	Unfit string `json:"unfit,omitempty"`
 }
@@ -27,11 +27,11 @@ func (c AmpCost) why() string {
 	case c.Unfit != "":
 		return c.Unfit
 	case !c.pays():
-		return fmt.Sprintf("rounding the operands costs %.3g multiplications, %.3g times the rate "+
-			"saves %.3g", c.Costs, c.Rate, c.Saves)
+		return fmt.Sprintf("rounding operands and finishing results costs %.3g multiplications, "+
+			"%.3g times the rate saves %.3g", c.Costs, c.Rate, c.Saves)
 	}
-	return fmt.Sprintf("%.3g times the rate saves %.3g multiplications, rounding the operands "+
-		"costs %.3g", c.Rate, c.Saves, c.Costs)
+	return fmt.Sprintf("%.3g times the rate saves %.3g multiplications, rounding operands and "+
+		"finishing results costs %.3g", c.Rate, c.Saves, c.Costs)
 }
 
 // ampCostOf is the cost of a product on a device.
@@ -41,6 +41,9 @@ func ampCostOf(n *graph.Node, on *compute.Costs) AmpCost {
 		return AmpCost{Unfit: "its shape is not known"}
 	}
 	c := AmpCost{Rate: on.BF16Rate.Times(), Costs: on.Rounding * d.rounded()}
+	if !isAttention(n) { // whose results are finished in tiles of its own
+		c.Costs += finishing(on) * d.batch * d.m * d.n
+	}
 	c.Saves = d.saved(c.Rate)
 	switch {
 	case c.Rate <= 1:
@@ -53,6 +56,17 @@ func ampCostOf(n *graph.Node, on *compute.Costs) AmpCost {
 		c.Unfit = "a depthwise convolution has nothing to share a rounded operand with"
 	}
 	return c
+}
+
+// finishing is how much longer a result takes to finish in bfloat16 than in float32, by the time of
+// short products beyond that of their steps.
+func finishing(on *compute.Costs) float64 {
+	if on.BF16Short == nil {
+		return 0
+	}
+	steps, finish := float64(on.ShortSteps), float64(on.Finishing)
+	short := (steps + finish) / on.BF16Short.Times()
+	return max(0, short-steps/on.BF16Rate.Times()-finish)
 }
 
 // productSize is the size of a matrix product, or of a convolution as one: batch times m x k by k x

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -101,6 +102,40 @@ func TestAmpCostByRate(t *testing.T) {
 	}
 	if c := ampCostOf(n, &costs); c.Rate != 2 || !c.pays() {
 		t.Errorf("nothing measured: %+v", c)
+	}
+}
+
+// TestFinishingResults holds what a result costs in bfloat16 beyond float32, by the rate of short
+// products: nothing where that is about the rate of long ones.
+func TestFinishingResults(t *testing.T) {
+	conv := productNode(t, "Conv", nil, []int{1, 16, 112, 112}, []int{96, 16, 1, 1}, true)
+	long := productNode(t, "MatMul", nil, []int{128, 768}, []int{768, 768}, true)
+	fixed := func(rate float64) *compute.Rate {
+		return compute.RateOf(func() float64 { return rate })
+	}
+	for _, tc := range []struct {
+		rate, short float64 // 0 for none
+		want        float64
+		pays        bool // the convolution of 16 steps
+	}{
+		{2, 0, 0, true}, {2, 2, 0, true}, {2, 1.5, 0, true}, {2, 1.25, 4.8, true},
+		{8, 1, 28, false}, {8, 0.25, 196, false}, {16, 8, 0, true},
+	} {
+		on := costs
+		on.BF16Rate, on.ShortSteps, on.Finishing = fixed(tc.rate), 32, 24
+		if tc.short > 0 {
+			on.BF16Short = fixed(tc.short)
+		}
+		if got := finishing(&on); math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("rate %v, short %v: %v, want %v", tc.rate, tc.short, got, tc.want)
+		}
+		if c := ampCostOf(conv, &on); c.pays() != tc.pays {
+			t.Errorf("rate %v, short %v: a convolution of few steps pays %v: %s", tc.rate, tc.short,
+				c.pays(), c.why())
+		}
+		if c := ampCostOf(long, &on); !c.pays() {
+			t.Errorf("rate %v, short %v: a long product does not pay: %s", tc.rate, tc.short, c.why())
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 	if o.Choices == nil {
 		o.Choices = m.cache.Choices(o.Target)
 	}
-	restoreRate(o)
+	restoreRates(o)
 	c := &Compiled{model: m, Options: o}
 	if m.cache == nil || !keeps(o) {
 		return c
@@ -266,7 +266,7 @@ func (c *Compiled) save(weights []byte) error {
 	defer m.mu.Unlock()
 	err = errors.Join(err, m.note())
 	cache.trim()
-	return errors.Join(err, cache.keepRate(c.Options))
+	return errors.Join(err, cache.keepRates(c.Options))
 }
 
 // draft is the entry before the content of the model is known. It must fit in the cache.

@@ -9,10 +9,11 @@ import (
 	"github.com/weirgpu/weir/plan"
 )
 
-// ratedTarget is a target whose rate of bfloat16 a test measures, as a new process has it.
+// ratedTarget is a target whose two rates of bfloat16 a test measures, as a new process has it.
 func ratedTarget(measure func() float64) compute.Target {
 	f := host.Features()
-	f.BF16, f.Costs.BF16Rate = true, compute.RateOf(measure)
+	f.BF16, f.Costs.ShortSteps = true, 32
+	f.Costs.BF16Rate, f.Costs.BF16Short = compute.RateOf(measure), compute.RateOf(measure)
 	return compute.WithFeatures(host, f)
 }
 
@@ -41,21 +42,22 @@ func TestRateIsMeasuredOnceForAll(t *testing.T) {
 	if kept := c.Choices(measure(3)); kept[rateProblem] != "" {
 		t.Errorf("float32 keeps %v", kept)
 	}
-	begin("the first in bfloat16", one, pass.Auto, measure(3), 1)
-	begin("another process", other, pass.Auto, measure(5), 1)
+	begin("the first in bfloat16", one, pass.Auto, measure(3), 2)
+	begin("another process", other, pass.Auto, measure(5), 2)
 	if _, cached := start(t, c, one, plan.Options{Target: measure(5), Shapes: oneImage,
 		Passes: pass.Options{Precision: pass.Auto}}); !cached {
 		t.Error("a plan is made anew where the rate is kept")
 	}
-	if kept := c.Choices(measure(7)); kept[rateProblem] != "3" {
+	if kept := c.Choices(measure(7)); kept[rateProblem] != "3" ||
+		kept[shortProblem] != "3" {
 		t.Errorf("kept %v", kept)
 	}
 	if err := c.KeepChoices(measure(7), compute.Choices{"a problem": "way"}); err != nil {
 		t.Fatal(err)
 	}
 	on := measure(5)
-	restoreRate(plan.Options{Target: on, Choices: c.Choices(on)})
-	if rate := on.Features().Costs.BF16Rate.Times(); rate != 3 || measured != 1 {
+	restoreRates(plan.Options{Target: on, Choices: c.Choices(on)})
+	if rate := on.Features().Costs.BF16Rate.Times(); rate != 3 || measured != 2 {
 		t.Errorf("after a choice was kept: %v, measured %d times", rate, measured)
 	}
 }

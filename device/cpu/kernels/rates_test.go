@@ -55,11 +55,23 @@ func TestBF16RateOfEachPath(t *testing.T) {
 		t.Errorf("a rate of %v, then %v", r, rate().Times())
 	}
 	t.Logf("%v times as fast as float32", first.Times())
+	if short := Target(device.Info{}).Features().Costs.BF16Short; short == first ||
+		short.Times() < 0.25 {
+		t.Errorf("short products have a rate of %v", short.Times())
+	}
 	undo := cpuinfo.TilesByDefinition()
 	if r := rate(); r == first || r.Times() != definedRate {
 		t.Errorf("by definition %v", r.Times())
 	}
 	undo()
+	undo = cpuinfo.Limit(cpuinfo.PathPlain)
+	if r := bf16Rates(); r.long == first {
+		t.Error("a path below has the rates of this one")
+	}
+	undo()
+	if rate() != first {
+		t.Error("other rates where the path is in force again")
+	}
 	defer cpuinfo.Limit(cpuinfo.PathAVX512VNNI)()
 	if runtime.GOARCH == "amd64" && rate() != nil {
 		t.Error("a rate where there are no instructions for bfloat16")

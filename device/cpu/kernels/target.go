@@ -35,16 +35,19 @@ func (t target) Identity() string {
 // Features implements [compute.Target].
 func (t target) Features() compute.Features {
 	fast := gemm.BF16.Fast()
-	var rate *compute.Rate
+	var rate ratesOf
 	if fast {
-		rate = bf16Rate()
+		rate = bf16Rates()
 	}
 	return compute.Features{
 		BF16: fast,
 		NHWC: conv.HasNHWC(),
 		Costs: compute.Costs{
 			Rounding:      6,
-			BF16Rate:      rate,
+			BF16Rate:      rate.long,
+			BF16Short:     rate.short,
+			ShortSteps:    ratedShort,
+			Finishing:     24,
 			TiledWeights:  256 * 256,
 			TiledPixels:   28 * 28,
 			SharedQueries: 16,
