@@ -60,8 +60,14 @@ func profileSteps(c *cobra.Command, i *engine.Instance, on *machine.Machine, m *
 		return err
 	}
 	fill := func() error { return feed.Fill(i.Inputs(), m.inputs) }
-	res.Profile, err = roofline.Profile(c.Context(), limits, i, fill, res.Runs)
-	return err
+	if res.Profile, err = roofline.Profile(c.Context(), limits, i, fill, res.Runs); err != nil {
+		return err
+	}
+	if limits, err = roofline.Again(c.Context(), on.Target, on.Pool); err != nil {
+		return err
+	}
+	res.Profile.Against(limits)
+	return nil
 }
 
 // write writes the page, if one is asked for.
@@ -92,11 +98,7 @@ func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
 	}
 	for i := range shown {
 		s := &shown[i]
-		kernel := s.Kernel
-		if s.Measured {
-			kernel += " (measured)"
-		}
-		figures, what := l.work(&s.Work, s.LimitedBy, longest), s.Op+" "+kernel+" "
+		figures, what := l.work(&s.Work, s.LimitedBy, longest), s.Op+" "+s.Way()+" "
 		l.line(w, figures, what+ending(s.Node, l.room(figures)-terminal.Columns(what)))
 	}
 	if rest := len(steps) - len(shown); rest > 0 {

@@ -75,6 +75,13 @@ type Parted interface {
 // names an algorithm that the kernel does not have is ignored.
 type Choices map[string]string
 
+// Fewer is implemented by kernels whose algorithm may take fewer operations than the operator's
+// definition has.
+type Fewer interface {
+	// Taken is the operations that the kernel takes at least, 0 where they are the definition's.
+	Taken() int64
+}
+
 // Choosing is implemented by kernels that can compute the same by several algorithms.
 type Choosing interface {
 	// Problem identifies on one line of text what the kernel computes, in all respects on which the

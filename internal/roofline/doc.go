@@ -8,8 +8,12 @@
 //
 // The limit of a step is min(peak GFLOP/s of its format, GB/s x FLOP per byte), where the
 // bandwidth is that of a working set no larger than the step's: the part of the memory hierarchy
-// that could hold its bytes. Work is what the operator's definition says (plan.Cost), so that a
-// kernel which needs less of it, such as a convolution in transformed tiles, may pass the limit.
+// that could hold its bytes. Work is what the operator's definition says (plan.Cost); of a kernel
+// that takes fewer operations (compute.Fewer), such as a convolution in transformed tiles, the limit
+// is that of the operations that it takes, and the step says how many those are.
+//
+// Clocks rise and fall, and other machines on the same host come and go: what a machine was seen to
+// reach before and after the steps is its limit ([Again]).
 //
 // Concurrency: the functions may be called from several goroutines; two that use the machine at the
 // same time measure each other.

@@ -100,6 +100,21 @@ func TestMeasure(t *testing.T) {
 	if err != nil || again != m {
 		t.Errorf("measured again: %v, %v", again, err)
 	}
+	m.Peak[FP32] *= 100 // as on a machine that was left alone then
+	higher, err := Again(context.Background(), target, pool)
+	if err != nil || higher.Peak[FP32] != m.Peak[FP32] || higher.TookMS <= m.TookMS {
+		t.Fatalf("%+v, then %+v, error %v", m, higher, err)
+	}
+	for i, r := range higher.Read {
+		if r.GBPerS < m.Read[i].GBPerS {
+			t.Errorf("reading %+v, then %+v", m.Read, higher.Read)
+		}
+	}
+	m, err = Measure(context.Background(), target, pool)
+	if err != nil || m != higher {
+		t.Errorf("the process keeps %+v, error %v", m, err)
+	}
+	m.Peak[FP32] /= 100
 }
 
 func TestMeasureStops(t *testing.T) {

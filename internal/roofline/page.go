@@ -80,12 +80,8 @@ func (t *Table) byStep() page.Table {
 		Heads: slices.Concat([]string{"node", "operator", "kernel"}, workHeads)}
 	for i := range t.Steps {
 		s := &t.Steps[i]
-		kernel := s.Kernel
-		if s.Measured {
-			kernel += " (measured)"
-		}
 		out.Rows = append(out.Rows, page.Row{Name: s.Node,
-			Cells: slices.Concat([]string{s.Op, kernel}, s.cells())})
+			Cells: slices.Concat([]string{s.Op, s.Way()}, s.cells())})
 	}
 	return out
 }
@@ -173,6 +169,6 @@ func (s *Step) tip() string {
 	if s.LeastMS > 0 {
 		limit = fmt.Sprintf("%.0f %% of the limit", 100*s.OfLimit)
 	}
-	return fmt.Sprintf("%s %s %s: %.3f ms, %.1f %%, %.1f GFLOP/s, %s", s.Op, s.Kernel, s.Node, s.MS,
+	return fmt.Sprintf("%s %s %s: %.3f ms, %.1f %%, %.1f GFLOP/s, %s", s.Op, s.Way(), s.Node, s.MS,
 		100*s.Share, s.GFlopsPerS, limit)
 }

@@ -60,8 +60,12 @@ type Step struct {
 	// Measured says that the kernel computes in the way that was measured to be the fastest
 	// (package internal/tune), not the one that a cost model chose.
 	Measured bool `json:"measured"`
+	// Taken is the operations that the kernel takes, where its algorithm needs fewer than Flops,
+	// and 0 elsewhere. LeastMS is the time of these.
+	Taken int64 `json:"flops_taken,omitempty"`
 	Work
-	// LimitGFlopsPerS is min(peak, GB/s x FLOP per byte); 0 for a step without arithmetic.
+	// LimitGFlopsPerS is min(peak, GB/s x FLOP per byte), or where fewer operations are taken as
+	// many more; 0 for a step without arithmetic.
 	LimitGFlopsPerS float64 `json:"limit_gflops_per_s"`
 	LimitedBy       string  `json:"limited_by"` // "" where no limits are known
 }
@@ -137,28 +141,59 @@ func (r *recorder) visit(s *plan.Step, c plan.Cost) {
 func (r *record) row(m *Machine) Step {
 	slices.Sort(r.times)
 	s := Step{
-		Node:      r.step.Node.Name,
-		Op:        r.step.Node.Type,
-		Kernel:    r.step.Kernel.Name(),
-		Format:    formatOf(r.step),
-		LimitedBy: ByMemory,
+		Node:   r.step.Node.Name,
+		Op:     r.step.Node.Type,
+		Kernel: r.step.Kernel.Name(),
+		Format: formatOf(r.step),
 	}
 	s.MS, s.Flops, s.Bytes = milliseconds(r.times[len(r.times)/2]), r.cost.Flops, r.cost.Bytes
 	if k, ok := r.step.Kernel.(compute.Choosing); ok {
 		s.Measured = k.Measured()
 	}
-	least, compute := m.leastMS(s.Format, s.Flops, s.Bytes)
-	s.LeastMS = least
+	if k, ok := r.step.Kernel.(compute.Fewer); ok && k.Taken() < s.Flops {
+		s.Taken = k.Taken()
+	}
+	s.limit(m)
+	return s
+}
+
+// Way names the kernel and how it came to be chosen, and how many operations it takes where those
+// are fewer than the definition's.
+func (s *Step) Way() string {
+	way := s.Kernel
+	if s.Measured {
+		way += " (measured)"
+	}
+	if s.Taken > 0 {
+		way += fmt.Sprintf(" (%.0f%% of FLOP)", 100*float64(s.Taken)/float64(s.Flops))
+	}
+	return way
+}
+
+// limit sets what follows from the limits of a machine.
+func (s *Step) limit(m *Machine) {
+	least, compute := m.leastMS(s.Format, cmp.Or(s.Taken, s.Flops), s.Bytes)
+	s.LeastMS, s.LimitGFlopsPerS = least, 0
 	switch {
 	case !m.Known():
 		s.LimitedBy = ""
 	case compute:
 		s.LimitedBy = ByCompute
+	default:
+		s.LimitedBy = ByMemory
 	}
 	if least > 0 {
 		s.LimitGFlopsPerS = float64(s.Flops) / least / 1e6
 	}
-	return s
+}
+
+// Against has the table show its steps beside the limits of m.
+func (t *Table) Against(m *Machine) {
+	t.Machine = *m
+	for i := range t.Steps {
+		t.Steps[i].limit(m)
+	}
+	t.finish()
 }
 
 // formatOf tells the arithmetic of a step from the node that asks for it and the kernel that has
@@ -175,6 +210,7 @@ func formatOf(s *plan.Step) Format {
 
 // finish adds up the steps and works out what follows.
 func (t *Table) finish() {
+	t.Total = Work{}
 	for i := range t.Steps {
 		t.Total.add(&t.Steps[i].Work)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/plan"
@@ -86,9 +87,13 @@ func TestProfileAddsUp(t *testing.T) {
 			s.Format != roofline.FP32 {
 			t.Errorf("step %d is %+v", i, s)
 		}
-		want := min(100, 50*s.Intensity)
+		peak := 100.0
+		if s.Taken > 0 {
+			peak *= float64(s.Flops) / float64(s.Taken)
+		}
+		want := min(peak, 50*s.Intensity)
 		if !near(s.LimitGFlopsPerS, want) || !near(s.OfLimit, s.GFlopsPerS/want) ||
-			(s.LimitedBy == roofline.ByCompute) != (want == 100) {
+			(s.LimitedBy == roofline.ByCompute) != (want == peak) {
 			t.Errorf("%s: %g GFLOP/s is %g of a limit of %g by %s", s.Node, s.GFlopsPerS, s.OfLimit,
 				s.LimitGFlopsPerS, s.LimitedBy)
 		}
@@ -104,6 +109,47 @@ func TestProfileAddsUp(t *testing.T) {
 		if steps != len(table.Steps) || !near(ms, table.Total.MS) {
 			t.Errorf("groups have %d steps in %g ms, all are %d in %g", steps, ms, len(table.Steps),
 				table.Total.MS)
+		}
+	}
+}
+
+// TestTransformedTilesAreWithinTheirLimit holds that a convolution in transformed tiles is shown
+// beside the time of the operations that it takes, and says how many those are; and that a table
+// may be shown against other limits.
+func TestTransformedTilesAreWithinTheirLimit(t *testing.T) {
+	table, _ := profile(t, 1, pass.Options{})
+	found := false
+	for i := range table.Steps {
+		s := &table.Steps[i]
+		if strings.HasPrefix(s.Kernel, "conv.winograd") != (s.Taken > 0) {
+			t.Errorf("%s takes %d of %d operations", s.Kernel, s.Taken, s.Flops)
+		}
+		if s.Taken == 0 {
+			continue
+		}
+		found = true
+		least := max(float64(s.Taken)/100e6, float64(s.Bytes)/50e6)
+		if s.Taken*2 > s.Flops || s.Taken*5 < s.Flops || !near(s.LeastMS, least) ||
+			!strings.HasSuffix(s.Way(), "% of FLOP)") {
+			t.Errorf("%s: %d of %d operations, at least %g ms, want %g", s.Way(), s.Taken, s.Flops,
+				s.LeastMS, least)
+		}
+	}
+	if cpuinfo.HasAVX512() && !found {
+		t.Error("no convolution in tiles")
+	}
+	faster := machine
+	faster.Peak = map[roofline.Format]float64{roofline.FP32: 1e9}
+	faster.Read = []roofline.Rate{{Bytes: 1, GBPerS: 500}}
+	before := table.Total
+	table.Against(&faster)
+	if !near(table.Total.MS, before.MS) || table.Total.Flops != before.Flops ||
+		table.Total.LeastMS >= before.LeastMS || table.Machine.Peak[roofline.FP32] != 1e9 {
+		t.Errorf("against other limits %+v, before %+v", table.Total, before)
+	}
+	for _, s := range table.Steps {
+		if s.LimitedBy != roofline.ByMemory || !near(s.LeastMS, float64(s.Bytes)/500e6) {
+			t.Errorf("%s is limited by %s to %g ms", s.Node, s.LimitedBy, s.LeastMS)
 		}
 	}
 }

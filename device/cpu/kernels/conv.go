@@ -104,6 +104,9 @@ func (k *convKernel) Algorithms() []string {
 // Algorithm implements [compute.Choosing].
 func (k *convKernel) Algorithm() string { return string(k.op.Algorithm()) }
 
+// Taken implements [compute.Fewer].
+func (k *convKernel) Taken() int64 { return k.op.Taken() }
+
 // Measured implements [compute.Choosing].
 func (k *convKernel) Measured() bool { return k.measured }
 

@@ -140,6 +140,16 @@ func (p *Params) transforms(out [3]int) bool {
 	return cycles < paysBelow*direct
 }
 
+// Taken returns the operations of the products in transformed tiles, two per multiply-add, without
+// those of the transforms; 0 where the convolution is not computed in tiles.
+func (o *Convolution) Taken() int64 {
+	if o.kind != kindWinograd {
+		return 0
+	}
+	p := &o.p
+	return 2 * frequencies * int64(p.N) * int64(o.winograd.tiles) * int64(p.C) * int64(p.M)
+}
+
 // cut cuts the work into chunks.
 func (p *Params) cut(out [3]int) winograd {
 	w := winograd{rows: (out[1] + tileOut - 1) / tileOut, cols: (out[2] + tileOut - 1) / tileOut}

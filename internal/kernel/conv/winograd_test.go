@@ -245,3 +245,24 @@ func serialSum(p *Params, args *Args, m int, pos [3]int) float64 {
 // tileRoundings is how many roundings an element has in the transforms: one of the weights, two and
 // three in each line of those of inputs and outputs.
 const tileRoundings = 1 + 2*2 + 2*3
+
+// TestTaken holds the operations of tiles: 36 multiplications where the definition has 144, for
+// whole tiles.
+func TestTaken(t *testing.T) {
+	p := square(64, 96, 20, 3, 1, 1, 1)
+	p.Reused = true
+	for _, way := range p.Algorithms() {
+		p.Algorithm = way
+		o, err := New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(0)
+		if way == AlgoWinograd {
+			want = o.FLOP() / 4
+		}
+		if o.Taken() != want {
+			t.Errorf("%s takes %d of %d operations, want %d", way, o.Taken(), o.FLOP(), want)
+		}
+	}
+}
