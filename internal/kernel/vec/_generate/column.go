@@ -109,7 +109,7 @@ func (c column) loops(a *unrolled, copies int, v, acc accumulator) {
 }
 
 func (c column) iteration(a *unrolled, copies int, v, acc accumulator) {
-	a.copies, a.values = copies, 0
+	a.copies, a.values, a.masks = copies, 0, 0
 	x := a.newValue()
 	for i := range copies {
 		a.Line("\tVMOVUPS %d(DI), %s", i*4*a.Lanes, a.name(x, i))

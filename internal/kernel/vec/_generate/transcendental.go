@@ -29,15 +29,25 @@ func reduce(a *unrolled, x, n value) {
 	a.op("VFNMADD231PS", a.c(ln2Low), n, x)
 }
 
-// exponential replaces x, at least -104 and at most 89, by exp(x). Value n is overwritten.
+// leastExp is an argument whose exponential rounds to zero.
+const leastExp = -104
+
+// exponential replaces x, at least leastExp and at most 89, by exp(x). Value n is overwritten.
+//
+// With masks, leastExp itself is not scaled: VSCALEFPS takes 220 cycles on Intel's processors where
+// a result is below the normal numbers, zeros among them, and softmax has many of those.
 func exponential(a *unrolled, x, n value) {
 	p := a.newValue()
-	reduce(a, x, n)
-	a.polynomial(append([]float32{1, 1}, expPoly...), x, p)
 	if a.Wide() {
-		a.op("VSCALEFPS", n, p, x)
+		counts := a.newMask()
+		a.compare(moreOrNaN, x, a.c(leastExp), counts)
+		reduce(a, x, n)
+		a.polynomial(append([]float32{1, 1}, expPoly...), x, p)
+		a.op("VSCALEFPS.Z", n, p, counts, x)
 		return
 	}
+	reduce(a, x, n)
+	a.polynomial(append([]float32{1, 1}, expPoly...), x, p)
 	// 2^n itself may be out of range while the product is not, so that it is applied in two halves.
 	a.op("VCVTPS2DQ", n, n)
 	a.op("VPSRAD", 1, n, x)

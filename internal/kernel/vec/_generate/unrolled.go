@@ -212,10 +212,11 @@ func (a *unrolled) load(c fixed, v value) {
 	a.op("VMOVUPS", c, v)
 }
 
-// Predicates of VCMPPS: ordered and quiet, so that NaN compares false, but for unordered.
+// Predicates of VCMPPS: quiet, and but for the first two false of NaN.
 const (
-	equal     = 0
 	unordered = 3
+	moreOrNaN = 22 // not less or equal
+	equal     = 0
 	ordered   = 7
 	less      = 17
 	atMost    = 18
