@@ -3,6 +3,7 @@ package conv
 import (
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/weirgpu/weir/internal/cputest"
 )
@@ -71,4 +72,39 @@ func convolveFenced(t *testing.T, r *rand.Rand, p Params, atStart bool) {
 	args.Y = make([]float32, len(got))
 	Reference(p, &args)
 	compare(t, p.Problem(), got, args.Y, 1e-4)
+}
+
+// TestNothingOutsideIsTouchedByTiles convolves images of bytes that end where memory does.
+func TestNothingOutsideIsTouchedByTiles(t *testing.T) {
+	if !HasNHWC() || !wantTiles() {
+		t.Skip("this processor has no tiles")
+	}
+	r := rand.New(rand.NewPCG(23, 3))
+	for range 150 {
+		k := randomTiled(r)
+		op, err := NewNHWC(k.p, k.planar, k.flipX, k.shift)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := k.args(op)
+		a.Weights = fencedCopy(t, a.Weights, false)
+		a.X, a.Y, a.Image = fencedBytes(t, a.X), fencedBytes(t, a.Y), fencedBytes(t, a.Image)
+		for i := range op.ImageChunks() {
+			op.FillImage(i, a)
+		}
+		for c := range op.Chunks() {
+			op.Run(c, a)
+		}
+		k.compare(t, a.Y, op.Out())
+	}
+}
+
+// fencedBytes returns a copy of x behind which nothing may be touched.
+func fencedBytes(t *testing.T, x []byte) []byte {
+	t.Helper()
+	words := cputest.Fenced(t, len(x)/4+1, false)
+	all := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 4*len(words))
+	y := all[len(all)-len(x):]
+	copy(y, x)
+	return y
 }

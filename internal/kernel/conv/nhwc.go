@@ -30,6 +30,7 @@ type NHWC struct {
 	lines, width  int
 	panels, panel int // panels of weights, and output channels of each
 	shift         int32
+	tiles         *tiled // nil where the convolution is not computed on tiles
 	// a chunk is a part of the lines, or of the only line, and a part of the panels
 	lineParts  int
 	panelParts int
@@ -71,6 +72,7 @@ func NewNHWC(p Params, planar, flip bool, shift int32) (*NHWC, error) {
 	if p.Kernel == [3]int{1, 1, 1} && p.Stride == [3]int{1, 1, 1} {
 		o.lines, o.width = 1, p.N*o.high*o.wide
 	}
+	o.planTiles(flip)
 	o.cut()
 	return o, nil
 }
@@ -119,6 +121,10 @@ func (o *NHWC) cut() {
 
 // cutWork cuts what the panels compute into chunks.
 func (o *NHWC) cutWork() {
+	if o.tiles != nil {
+		o.cutBlocks()
+		return
+	}
 	words := o.lines * o.width * o.panels * panelWide * o.k()
 	n := max(min(words/chunkWords, mostChunks), words/longWords, 1)
 	units := o.lines
@@ -144,20 +150,40 @@ func (o *NHWC) Out() [2]int { return o.out }
 func (o *NHWC) Chunks() int { return o.lineParts * o.panelParts }
 
 // k is the number of words that an output sees.
-func (o *NHWC) k() int { return o.runs * o.run }
+func (o *NHWC) k() int {
+	if o.tiles != nil {
+		return len(o.tiles.places) * tiledStep / 4
+	}
+	return o.runs * o.run
+}
 
-// PackedLen returns how many words the packed weights take. They are packed as words, whatever a
-// product of bytes would have them be: the kernels here multiply without tiles.
-func (o *NHWC) PackedLen() int { return gemm.F32.PackedBLen(o.k(), o.panels*panelWide) }
+// packed is the format in which the weights are packed: without tiles they are words, whatever a
+// product of bytes would have them be.
+func (o *NHWC) packed() gemm.Format {
+	if o.tiles != nil {
+		return gemm.U8S8
+	}
+	return gemm.F32
+}
+
+// PackedLen returns how many words the packed weights take.
+func (o *NHWC) PackedLen() int { return o.packed().PackedBLen(o.k(), o.panels*panelWide) }
 
 // Layout identifies the layout of packed weights: convolutions of the same weights with equal
 // values pack alike.
-func (o *NHWC) Layout() NHWCLayout { return NHWCLayout{size: o.size, shift: o.shift} }
+func (o *NHWC) Layout() NHWCLayout {
+	l := NHWCLayout{size: o.size, shift: o.shift}
+	if o.tiles != nil {
+		l.phases = o.tiles.phases[1]
+	}
+	return l
+}
 
 // NHWCLayout is the layout of the packed weights of [NHWC] or [NHWCWindows]. It can be
 // compared.
 type NHWCLayout struct {
 	size   int // bytes of a pixel; 0 for windows
+	phases int // of columns; 0 without tiles
 	shift  int32
 	three  bool
 	repeat int
@@ -170,7 +196,11 @@ func (o *NHWC) at(c int) int { return c/o.panel*panelWide + c%o.panel }
 // output channel, shift included, in sums, which holds M. With flip the bytes are unsigned and
 // become signed ones that are less by 128.
 func (o *NHWC) Pack(dst []float32, sums []int32, w []byte, flip bool) {
-	taps, c := volume(o.p.Kernel), o.p.C
+	taps, c, wide := volume(o.p.Kernel), o.p.C, o.p.Kernel[2]
+	cols := wide // of the kernel that lie side by side
+	if o.tiles != nil && o.tiles.phases[1] > 1 {
+		cols = 1
+	}
 	rows, flipped := make([]byte, 4*o.panels*panelWide*o.k()), make([]byte, c*taps)
 	for i := range o.p.M {
 		from := w[i*c*taps:][:c*taps]
@@ -183,27 +213,28 @@ func (o *NHWC) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 		}
 		sums[i] = (o.shift-128)*int32(c*taps) + vec.SumBytes(unsigned)
 		for ky := range o.p.Kernel[1] {
-			vec.TransposeBytes(o.weights(rows, o.at(i), ky), from[ky*o.p.Kernel[2]:], c,
-				o.p.Kernel[2], o.size, taps)
-		}
-	}
-	for p := 0; p < o.panels && o.shift != 0; p++ {
-		for ky := range o.p.Kernel[1] {
-			ones := o.weights(rows, p*panelWide+panelWide-1, ky)
-			for kx := range o.p.Kernel[2] {
-				for ch := range c {
-					ones[kx*o.size+ch] = 1
-				}
+			for kx := 0; kx < wide; kx += cols {
+				vec.TransposeBytes(o.weights(rows, o.at(i), ky, kx), from[ky*wide+kx:], c, cols,
+					o.size, taps)
 			}
 		}
 	}
-	gemm.F32.PackB(dst, vec.AsFloats(rows), o.k(), o.panels*panelWide, 0, true)
+	for p := 0; p < o.panels && o.shift != 0; p++ {
+		for tap := range taps {
+			fillBytes(o.weights(rows, p*panelWide+panelWide-1, tap/wide, tap%wide)[:c], 1)
+		}
+	}
+	o.packed().PackB(dst, vec.AsFloats(rows), o.k(), o.panels*panelWide, 0, true)
 }
 
-// weights are those of a row of the kernel for a place in the panels, in rows of all that an output
-// sees.
-func (o *NHWC) weights(rows []byte, place, ky int) []byte {
-	return rows[4*place*o.k()+ky*(4*o.k()/o.p.Kernel[1]):]
+// weights are those of a pixel, and of what lies beside it, for a place in the panels, in rows of
+// all that an output sees.
+func (o *NHWC) weights(rows []byte, place, ky, kx int) []byte {
+	rows = rows[4*place*o.k():]
+	if t := o.tiles; t != nil {
+		return rows[t.taps[ky][kx%t.phases[1]]+kx/t.phases[1]*o.size:]
+	}
+	return rows[ky*(4*o.k()/o.p.Kernel[1])+kx*o.size:]
 }
 
 // Grid returns one for the convolution's channels, which must be set before it is used.
@@ -241,6 +272,10 @@ type pixelTile struct {
 // Run computes chunk c of 0 <= c < Chunks. It reads X, N x H x W x C, or, where the plan copies the
 // image (ImageLen is not 0), the copy in Image. Y is N x rows x columns x M.
 func (o *NHWC) Run(c int, a *NHWCArgs) {
+	if o.tiles != nil {
+		o.runTiles(c, a)
+		return
+	}
 	image := a.X
 	if o.copies {
 		image = a.Image

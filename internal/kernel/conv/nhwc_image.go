@@ -10,6 +10,9 @@ import (
 // ImageChunks returns in how many pieces the copy is made; all of them must be made before the
 // first chunk runs.
 func (o *NHWC) ImageLen() int {
+	if o.tiles != nil {
+		return o.tiledImageLen()
+	}
 	if !o.copies {
 		return 0
 	}
@@ -21,31 +24,49 @@ const imageSlack = 4
 
 // ImageChunks is described with [NHWC.ImageLen].
 func (o *NHWC) ImageChunks() int {
-	if !o.copies {
-		return 0
-	}
-	return (o.p.N*o.high + o.rowsPerChunk() - 1) / o.rowsPerChunk()
+	rows, pitch := o.imageRows()
+	return (rows + rowsPerChunk(pitch) - 1) / rowsPerChunk(pitch)
 }
 
-// rowsPerChunk is the number of rows of the padded image that are made at a time.
-func (o *NHWC) rowsPerChunk() int { return max(1, (64<<10)/(o.wide*o.size)) }
+// imageRows is how many rows the copy of the image has, and their bytes.
+func (o *NHWC) imageRows() (rows, pitch int) {
+	switch {
+	case o.tiles != nil:
+		return o.tiledImageRows()
+	case o.copies:
+		return o.p.N * o.high, o.wide * o.size
+	}
+	return 0, 1
+}
+
+// rowsPerChunk is how many rows of so many bytes are made at a time.
+func rowsPerChunk(pitch int) int { return max(1, (64<<10)/pitch) }
 
 // FillImage makes piece i of 0 <= i < ImageChunks of the copy of the image.
 func (o *NHWC) FillImage(i int, a *NHWCArgs) {
-	per := o.rowsPerChunk()
-	pitch := o.wide * o.size
-	for r := i * per; r < min((i+1)*per, o.p.N*o.high); r++ {
-		row, y := a.Image[r*pitch:][:pitch], r%o.high-o.p.PadLo[1]
-		if y < 0 || y >= o.p.In[1] {
-			fillBytes(row, a.Zero)
-			continue
+	rows, pitch := o.imageRows()
+	per := rowsPerChunk(pitch)
+	for r := i * per; r < min((i+1)*per, rows); r++ {
+		if row := a.Image[r*pitch:][:pitch]; o.tiles != nil {
+			o.fillTiledRow(row, r, a)
+		} else {
+			o.fillPadded(row, r, a)
 		}
-		lo := o.p.PadLo[2] * o.size
-		hi := lo + o.p.In[2]*o.size
-		fillBytes(row[:lo], a.Zero)
-		o.fillRow(row[lo:hi], a, r/o.high, y)
-		fillBytes(row[hi:], a.Zero)
 	}
+}
+
+// fillPadded makes row r of the padded image.
+func (o *NHWC) fillPadded(row []byte, r int, a *NHWCArgs) {
+	y := r%o.high - o.p.PadLo[1]
+	if y < 0 || y >= o.p.In[1] {
+		fillBytes(row, a.Zero)
+		return
+	}
+	lo := o.p.PadLo[2] * o.size
+	hi := lo + o.p.In[2]*o.size
+	fillBytes(row[:lo], a.Zero)
+	o.fillRow(row[lo:hi], a, r/o.high, y)
+	fillBytes(row[hi:], a.Zero)
 }
 
 // fillRow copies row y of image n.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
@@ -254,14 +255,16 @@ func collectOften() (stop func()) {
 }
 
 func TestNHWC(t *testing.T) {
-	if !HasNHWC() {
-		t.Skip("this processor has no kernels for pixels")
-	}
 	defer collectOften()()
-	r := rand.New(rand.NewPCG(41, 42))
-	for range 250 {
-		randomPixels(r, false).check(t, r)
-	}
+	cputest.EachPath(t, func(t *testing.T) {
+		if !HasNHWC() {
+			t.Skip("this path has no kernels for pixels")
+		}
+		r := rand.New(rand.NewPCG(41, 42))
+		for range 250 {
+			randomPixels(r, false).check(t, r)
+		}
+	})
 }
 
 func TestNHWCWindows(t *testing.T) {

@@ -9,3 +9,8 @@ import "unsafe"
 func (t *pixelTile) fetch(w []float32) {
 	t.ahead, t.end = uintptr(unsafe.Pointer(&w[0])), uintptr(unsafe.Pointer(&w[len(w)-1]))
 }
+
+// fetch is that of pixelTile.
+func (c *tiledCall) fetch(w []float32) {
+	c.ahead, c.end = uintptr(unsafe.Pointer(&w[0])), uintptr(unsafe.Pointer(&w[len(w)-1]))
+}

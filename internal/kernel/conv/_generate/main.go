@@ -9,7 +9,7 @@ func main() { asm.Main(generate) }
 
 func generate(folder string) error {
 	for name, write := range map[string]func(*asm.File){
-		"kernels_amd64": kernels, "nhwc_amd64": pixels,
+		"kernels_amd64": kernels, "nhwc_amd64": pixels, "nhwc_tiles_amd64": tiledPixels,
 	} {
 		s := asm.NewFile(generator, "conv")
 		write(s)

@@ -1,0 +1,190 @@
+package conv
+
+import (
+	"math/bits"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+)
+
+// On tiles, the pixels that outputs see are rows of A where they lie: 64 bytes from a pixel on are a
+// step along K, whatever bytes of the pixels behind it they end with, which meet weights of 0. The
+// image is one run of positions, as many in a row as the padded image has pixels, and positions that
+// no output stands for, those at the end of a row, are computed and dropped. So an output sees, from
+// the pixel of its position on, the same places whatever row it is in. Where outputs stand more than
+// a pixel apart, the image is copied in phases, each of which has every so many rows and columns.
+
+// Geometry of blocks of positions.
+const (
+	tiledRows = 32 // positions of a block
+	tiledStep = 64 // bytes along K
+	// tileRows are the rows of a register.
+	tileRows = 16
+	// fewestTiled is the number of outputs from which on tiles are used.
+	fewestTiled = 8
+)
+
+// tiled is the part of an [NHWC] that is its own on tiles.
+type tiled struct {
+	// places says how far from its position's pixel the bytes of each step lie.
+	places []int
+	// taps says for each row of the kernel, and each phase of columns, at which byte of the packed K
+	// its pixels begin.
+	taps [][]int
+	// A copy has planes of the image, one for each phase of rows and columns: phases in each
+	// direction, high rows of wide pixels for each image of N.
+	phases, planes [2]int
+	high, wide     int
+	lda            int // bytes from one position to the next
+	pitch          int // positions of a row
+	positions      int // up to the last output
+	// of each block, the mask of the positions that are outputs, and how many come before
+	kept   []uint32
+	before []int
+	// Where the image is not copied, blocks from number tail on read beyond its end, or would: they
+	// read a copy of what is left. It is the number of blocks where none does.
+	tail int
+}
+
+// wantTiles reports whether products of bytes are computed on tiles: see [gemm.SettleTiles].
+func wantTiles() bool {
+	gemm.SettleTiles()
+	return cpuinfo.WantDefinedTiles() || cpuinfo.HasTiles()
+}
+
+// planTiles lays the convolution out for tiles, where it pays.
+func (o *NHWC) planTiles(flip bool) {
+	if o.p.N*o.out[0]*o.out[1] < fewestTiled || !wantTiles() {
+		return
+	}
+	p := &o.p
+	t := &tiled{phases: [2]int{p.Stride[1], p.Stride[2]}}
+	if o.tiles = t; !o.planar {
+		o.size = p.C
+	} else {
+		t.phases[1] = 1 // a stretch is several pixels
+	}
+	for i := range t.planes {
+		t.planes[i] = min(t.phases[i], p.Kernel[i+1])
+	}
+	apart := p.Stride[2] / t.phases[1] // pixels of a plane between outputs
+	t.lda = apart * o.size
+	t.high = o.out[0] + (p.Kernel[1]-1)/t.phases[0]
+	t.wide = (o.out[1]-1)*apart + (p.Kernel[2]-1)/t.phases[1] + 1
+	if o.planar { // whose rows are copied whole
+		t.wide = max(t.wide, o.wide)
+	}
+	t.wide = (t.wide + apart - 1) / apart * apart
+	t.pitch = t.wide / apart
+	t.positions = ((p.N-1)*t.high+o.out[0]-1)*t.pitch + o.out[1]
+	o.listPlaces()
+	o.keep()
+	o.copies = o.planar || flip || t.phases != [2]int{1, 1} || o.high > p.In[1] || o.wide > p.In[2]
+	t.tail = len(t.kept)
+	read := func(positions int) int {
+		return (positions-1)*t.lda + t.places[len(t.places)-1] + tiledStep
+	}
+	for !o.copies && t.tail > 0 && read(min(t.tail*tiledRows, t.positions)) > o.plane() {
+		t.tail--
+	}
+}
+
+// plane is the number of bytes of a plane.
+func (o *NHWC) plane() int { return o.p.N * o.tiles.high * o.tiles.wide * o.size }
+
+// listPlaces lists what an output sees: stretches of pixels that lie side by side, in whole steps.
+func (o *NHWC) listPlaces() {
+	t, k := o.tiles, o.p.Kernel
+	for ky := range k[1] {
+		var taps []int
+		for px := range t.planes[1] {
+			taps = append(taps, len(t.places)*tiledStep)
+			at := (ky%t.phases[0]*t.planes[1]+px)*o.plane() + ky/t.phases[0]*t.wide*o.size
+			bytes := ((k[2]-px-1)/t.phases[1] + 1) * o.size
+			for i := 0; i < bytes; i += tiledStep {
+				t.places = append(t.places, at+i)
+			}
+		}
+		t.taps = append(t.taps, taps)
+	}
+}
+
+// keep lists the positions of outputs.
+func (o *NHWC) keep() {
+	t := o.tiles
+	t.kept = make([]uint32, (t.positions+tiledRows-1)/tiledRows)
+	for i := range t.positions {
+		if i%t.pitch < o.out[1] && i/t.pitch%t.high < o.out[0] {
+			t.kept[i/tiledRows] |= 1 << (i % tiledRows)
+		}
+	}
+	n := 0
+	for _, m := range t.kept {
+		t.before = append(t.before, n)
+		n += bits.OnesCount32(m)
+	}
+}
+
+// tailAt is the byte of the image at which block number tail begins.
+func (t *tiled) tailAt() int { return t.tail * tiledRows * t.lda }
+
+// imageLen is ImageLen on tiles.
+func (o *NHWC) tiledImageLen() int {
+	t := o.tiles
+	switch {
+	case o.copies:
+		return t.planes[0]*t.planes[1]*o.plane() + tiledStep
+	case t.tail < len(t.kept):
+		return o.plane() - t.tailAt() + tiledStep
+	}
+	return 0
+}
+
+// tiledImageRows is how many rows the copy of the image has, and their bytes: one where it is only
+// the end of the image.
+func (o *NHWC) tiledImageRows() (rows, pitch int) {
+	t := o.tiles
+	switch {
+	case o.copies:
+		return t.planes[0] * t.planes[1] * o.p.N * t.high, t.wide * o.size
+	case t.tail < len(t.kept):
+		return 1, o.plane() - t.tailAt()
+	}
+	return 0, 1
+}
+
+// fillTiledRow makes row r of the copy of the image.
+func (o *NHWC) fillTiledRow(row []byte, r int, a *NHWCArgs) {
+	t, p := o.tiles, &o.p
+	if !o.copies {
+		copy(row, a.X[t.tailAt():])
+		return
+	}
+	plane, n, y := r/(p.N*t.high), r/t.high%p.N, r%t.high
+	y = y*t.phases[0] + plane/t.planes[1] - p.PadLo[1]
+	if y < 0 || y >= p.In[1] {
+		fillBytes(row, a.Zero)
+		return
+	}
+	// of column x of the plane, the image has x*phases - first
+	first := p.PadLo[2] - plane%t.planes[1]
+	lo := max(first+t.phases[1]-1, 0) / t.phases[1]
+	hi := min((p.In[2]-1+first)/t.phases[1]+1, t.wide)
+	if p.In[2]-1+first < 0 || hi <= lo {
+		fillBytes(row, a.Zero)
+		return
+	}
+	fillBytes(row[:lo*o.size], a.Zero)
+	if to := row[lo*o.size : hi*o.size]; o.planar {
+		o.joinPlanes(to, a, n, y)
+	} else {
+		from := a.X[((n*p.In[1]+y)*p.In[2]+lo*t.phases[1]-first)*p.C:]
+		if t.phases[1] == 1 {
+			vec.CopyRows(to, 0, from, 0, len(to), 1, a.Flip)
+		} else {
+			vec.CopyRows(to, p.C, from, t.phases[1]*p.C, p.C, hi-lo, a.Flip)
+		}
+	}
+	fillBytes(row[hi*o.size:], a.Zero)
+}
