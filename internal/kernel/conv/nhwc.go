@@ -174,7 +174,7 @@ func (o *NHWC) PackedLen() int { return o.packed().PackedBLen(o.k(), o.panels*pa
 func (o *NHWC) Layout() NHWCLayout {
 	l := NHWCLayout{size: o.size, shift: o.shift}
 	if o.tiles != nil {
-		l.phases = o.tiles.phases[1]
+		l.phases, l.pixel = o.tiles.phases[1], o.tiles.pixel
 	}
 	return l
 }
@@ -183,7 +183,8 @@ func (o *NHWC) Layout() NHWCLayout {
 // compared.
 type NHWCLayout struct {
 	size   int // bytes of a pixel; 0 for windows
-	phases int // of columns; 0 without tiles
+	phases int // of columns, and bytes from pixel to pixel, on tiles
+	pixel  int
 	shift  int32
 	three  bool
 	repeat int
@@ -198,7 +199,7 @@ func (o *NHWC) at(c int) int { return c/o.panel*panelWide + c%o.panel }
 func (o *NHWC) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	taps, c, wide := volume(o.p.Kernel), o.p.C, o.p.Kernel[2]
 	cols := wide // of the kernel that lie side by side
-	if o.tiles != nil && o.tiles.phases[1] > 1 {
+	if t := o.tiles; t != nil && (t.phases[1] > 1 || t.pixel != o.size) {
 		cols = 1
 	}
 	rows, flipped := make([]byte, 4*o.panels*panelWide*o.k()), make([]byte, c*taps)
@@ -232,7 +233,7 @@ func (o *NHWC) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 func (o *NHWC) weights(rows []byte, place, ky, kx int) []byte {
 	rows = rows[4*place*o.k():]
 	if t := o.tiles; t != nil {
-		return rows[t.taps[ky][kx%t.phases[1]]+kx/t.phases[1]*o.size:]
+		return rows[t.taps[ky*o.p.Kernel[2]+kx]:]
 	}
 	return rows[ky*(4*o.k()/o.p.Kernel[1])+kx*o.size:]
 }

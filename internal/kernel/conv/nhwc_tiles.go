@@ -23,15 +23,23 @@ const (
 	tileRows = 16
 	// fewestTiled is the number of outputs from which on tiles are used.
 	fewestTiled = 8
+	// seenOnce are the bytes of a pixel from which on those that one output sees are not kept in
+	// the first cache.
+	seenOnce = 1024
 )
 
 // tiled is the part of an [NHWC] that is its own on tiles.
 type tiled struct {
 	// places says how far from its position's pixel the bytes of each step lie.
 	places []int
-	// taps says for each row of the kernel, and each phase of columns, at which byte of the packed K
-	// its pixels begin.
-	taps [][]int
+	width  int  // bytes of a step that weights are not all 0 for: fewer where all stretches are short
+	once   bool // whether most bytes are seen by one output
+	// pixel is how many bytes lie from one pixel to the next. In a copy whose pixels are an even
+	// number of lines of a cache there is one more: rows of A an odd number of lines apart are
+	// loaded fastest.
+	pixel int
+	// taps says for each element of the kernel at which byte of the packed K its pixel begins.
+	taps []int
 	// A copy has planes of the image, one for each phase of rows and columns: phases in each
 	// direction, high rows of wide pixels for each image of N.
 	phases, planes [2]int
@@ -68,8 +76,12 @@ func (o *NHWC) planTiles(flip bool) {
 	for i := range t.planes {
 		t.planes[i] = min(t.phases[i], p.Kernel[i+1])
 	}
+	o.copies = o.planar || flip || t.phases != [2]int{1, 1} || o.high > p.In[1] || o.wide > p.In[2]
+	if t.pixel = o.size; o.copies && t.pixel >= tiledStep {
+		t.pixel = ((t.pixel+tiledStep-1)/tiledStep | 1) * tiledStep
+	}
 	apart := p.Stride[2] / t.phases[1] // pixels of a plane between outputs
-	t.lda = apart * o.size
+	t.lda = apart * t.pixel
 	t.high = o.out[0] + (p.Kernel[1]-1)/t.phases[0]
 	t.wide = (o.out[1]-1)*apart + (p.Kernel[2]-1)/t.phases[1] + 1
 	if o.planar { // whose rows are copied whole
@@ -78,12 +90,18 @@ func (o *NHWC) planTiles(flip bool) {
 	t.wide = (t.wide + apart - 1) / apart * apart
 	t.pitch = t.wide / apart
 	t.positions = ((p.N-1)*t.high+o.out[0]-1)*t.pitch + o.out[1]
+	t.once = volume(p.Kernel) == 1 && o.size >= seenOnce
 	o.listPlaces()
 	o.keep()
-	o.copies = o.planar || flip || t.phases != [2]int{1, 1} || o.high > p.In[1] || o.wide > p.In[2]
+	o.findTail()
+}
+
+// findTail finds the blocks that read beyond an image that is not copied.
+func (o *NHWC) findTail() {
+	t := o.tiles
 	t.tail = len(t.kept)
 	read := func(positions int) int {
-		return (positions-1)*t.lda + t.places[len(t.places)-1] + tiledStep
+		return (positions-1)*t.lda + t.places[len(t.places)-1] + t.width
 	}
 	for !o.copies && t.tail > 0 && read(min(t.tail*tiledRows, t.positions)) > o.plane() {
 		t.tail--
@@ -91,23 +109,31 @@ func (o *NHWC) planTiles(flip bool) {
 }
 
 // plane is the number of bytes of a plane.
-func (o *NHWC) plane() int { return o.p.N * o.tiles.high * o.tiles.wide * o.size }
+func (o *NHWC) plane() int { return o.p.N * o.tiles.high * o.tiles.wide * o.tiles.pixel }
 
-// listPlaces lists what an output sees: stretches of pixels that lie side by side, in whole steps.
+// listPlaces lists what an output sees: stretches of bytes that lie side by side, in whole steps.
 func (o *NHWC) listPlaces() {
 	t, k := o.tiles, o.p.Kernel
+	t.taps = make([]int, k[1]*k[2])
+	longest := 0
 	for ky := range k[1] {
-		var taps []int
 		for px := range t.planes[1] {
-			taps = append(taps, len(t.places)*tiledStep)
-			at := (ky%t.phases[0]*t.planes[1]+px)*o.plane() + ky/t.phases[0]*t.wide*o.size
-			bytes := ((k[2]-px-1)/t.phases[1] + 1) * o.size
-			for i := 0; i < bytes; i += tiledStep {
-				t.places = append(t.places, at+i)
+			at := (ky%t.phases[0]*t.planes[1]+px)*o.plane() + ky/t.phases[0]*t.wide*t.pixel
+			step := len(t.places)
+			for kx := px; kx < k[2]; kx += t.phases[1] {
+				from := kx / t.phases[1] * t.pixel
+				if t.pixel != o.size { // a stretch of its own
+					at, from, step = at+min(from, t.pixel), 0, len(t.places)
+				}
+				t.taps[ky*k[2]+kx] = step*tiledStep + from
+				longest = max(longest, from+o.size)
+				for (len(t.places)-step)*tiledStep < from+o.size {
+					t.places = append(t.places, at+(len(t.places)-step)*tiledStep)
+				}
 			}
 		}
-		t.taps = append(t.taps, taps)
 	}
+	t.width = min((longest+3)/4*4, tiledStep)
 }
 
 // keep lists the positions of outputs.
@@ -147,7 +173,7 @@ func (o *NHWC) tiledImageRows() (rows, pitch int) {
 	t := o.tiles
 	switch {
 	case o.copies:
-		return t.planes[0] * t.planes[1] * o.p.N * t.high, t.wide * o.size
+		return t.planes[0] * t.planes[1] * o.p.N * t.high, t.wide * t.pixel
 	case t.tail < len(t.kept):
 		return 1, o.plane() - t.tailAt()
 	}
@@ -175,16 +201,16 @@ func (o *NHWC) fillTiledRow(row []byte, r int, a *NHWCArgs) {
 		fillBytes(row, a.Zero)
 		return
 	}
-	fillBytes(row[:lo*o.size], a.Zero)
-	if to := row[lo*o.size : hi*o.size]; o.planar {
+	fillBytes(row[:lo*t.pixel], a.Zero)
+	if to := row[lo*t.pixel : hi*t.pixel]; o.planar {
 		o.joinPlanes(to, a, n, y)
 	} else {
 		from := a.X[((n*p.In[1]+y)*p.In[2]+lo*t.phases[1]-first)*p.C:]
-		if t.phases[1] == 1 {
+		if t.phases[1] == 1 && t.pixel == p.C {
 			vec.CopyRows(to, 0, from, 0, len(to), 1, a.Flip)
 		} else {
-			vec.CopyRows(to, p.C, from, t.phases[1]*p.C, p.C, hi-lo, a.Flip)
+			vec.CopyRows(to, t.pixel, from, t.phases[1]*p.C, p.C, hi-lo, a.Flip)
 		}
 	}
-	fillBytes(row[hi*o.size:], a.Zero)
+	fillBytes(row[hi*t.pixel:], a.Zero)
 }

@@ -31,7 +31,7 @@ func (c *tiledCall) model() {
 func (c *tiledCall) sums(image []byte) (sums [panelWide]int32) {
 	var row, column [tileRows]uint32
 	for s, place := range c.places {
-		for w := range row {
+		for w := range c.width / 4 {
 			row[w] = order.LittleEndian.Uint32(image[place+4*w:])
 		}
 		for j := range sums {

@@ -37,6 +37,8 @@ type tiledCall struct {
 	y        []byte // from the first result on
 	weights  []float32
 	places   []int
+	width    int      // bytes of a step that are multiplied
+	once     bool     // whether most bytes are seen once
 	kept     []uint32 // of each block
 	rows     int      // positions of a block
 	lda, ldd int      // bytes between positions, and between results
@@ -65,8 +67,8 @@ func (o *NHWC) runTiles(c int, a *NHWCArgs) {
 	lo, hi := part*blocks/o.lineParts, (part+1)*blocks/o.lineParts
 	for p := 2 * (panels * pairs / o.panelParts); p < min(2*((panels+1)*pairs/o.panelParts),
 		o.panels); p++ {
-		call := tiledCall{weights: a.Weights[p*words:][:words], places: t.places, lda: t.lda,
-			ldd: o.p.M, channels: min(o.panel, o.p.M-p*o.panel), grid: a.Grid, first: p * panelWide,
+		call := tiledCall{weights: a.Weights[p*words:][:words], places: t.places,
+			width: t.width, once: t.once, lda: t.lda, ldd: o.p.M, channels: min(o.panel, o.p.M-p*o.panel), grid: a.Grid, first: p * panelWide,
 			shift: o.shift}
 		if p+1 < o.panels {
 			call.fetch(a.Weights[(p+1)*words:][:words])
