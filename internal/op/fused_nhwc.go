@@ -13,7 +13,8 @@ import (
 //     to N x spatial axes x M. Inputs 9 to 11, which are those of the Rescale that follows, are all
 //     there or all left out; without them nothing follows. With the attribute planar, x has its
 //     channels in axis 1.
-//   - NhwcMaxPool(x): ONNX's MaxPool (version 12) of N x spatial axes x C, without indices.
+//   - NhwcMaxPool(x): ONNX's MaxPool (version 12) of N x spatial axes x C, without indices, of
+//     bfloat16 too.
 var fusedNHWC = []Op{
 	{Domain: FusedDomain, Name: "NhwcQLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,
 		Optional: []int{QLinearBias, qThenScale, qThenBias, qThenZero},
@@ -21,6 +22,9 @@ var fusedNHWC = []Op{
 	{Domain: FusedDomain, Name: "NhwcMaxPool", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferNHWCPool, Eval: evalNHWCPool, Flops: poolFlops},
 }
+
+// pixelTypes are those of images for NhwcMaxPool.
+var pixelTypes = byteTypes | SetOf(tensor.BFloat16)
 
 // planarType is the type with the last axis moved to axis 1.
 func planarType(t Type) Type {
@@ -82,7 +86,7 @@ func evalNHWCConv(c *Eval) error {
 }
 
 func inferNHWCPool(c *Infer) error {
-	if err := c.byteOperands(0); err != nil {
+	if _, err := c.SameDType(pixelTypes, c.In[0].DType); err != nil {
 		return err
 	}
 	err := inferPool(&Infer{Call: c.maxPool(), In: []Type{planarType(c.In[0])},
@@ -92,7 +96,7 @@ func inferNHWCPool(c *Infer) error {
 }
 
 func evalNHWCPool(c *Eval) error {
-	if _, err := c.SameDType(byteTypes, c.In[0].DType); err != nil {
+	if _, err := c.SameDType(pixelTypes, c.In[0].DType); err != nil {
 		return err
 	}
 	x, err := c.moveAxis(c.In[0], len(c.In[0].Shape)-1, 1)
@@ -101,7 +105,7 @@ func evalNHWCPool(c *Eval) error {
 	}
 	e := &Eval{Call: c.maxPool(), Ctx: c.Ctx, In: []*tensor.Tensor{x},
 		Out: make([]*tensor.Tensor, 1)}
-	if err := evalMaxPool(e); err != nil {
+	if err := InFloat32(evalMaxPool)(e); err != nil {
 		return err
 	}
 	return c.putNHWC(e.Out[0])
