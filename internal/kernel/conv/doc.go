@@ -18,7 +18,9 @@
 //
 // [Bytes] plans convolutions of bytes in the same layout; [NHWC] and [NHWCWindows] plan them,
 // and pooling, for images whose channels lie in the last axis, and make bytes of the sums where
-// they arise.
+// they arise. [NHWC16] and [Windows16] plan them for images of bfloat16 on Intel's tiles, with
+// sums, bias, residual and activation in float32: products of pixels where they lie, and depthwise
+// convolutions, pooling and means.
 //
 // Where there are several algorithms, a cost model chooses: [Params.Algorithms] lists them, and
 // Params.Algorithm asks for one.

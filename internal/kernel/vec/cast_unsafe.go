@@ -26,6 +26,11 @@ func AsFloats(b []byte) []float32 {
 // AsWords views floats as the integers of the same bits, without a copy.
 func AsWords(x []float32) []uint32 { return words(x) }
 
+// AsHalves views floats as the 16-bit elements of the same bits, two each, without a copy.
+func AsHalves(x []float32) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))
+}
+
 // int8s views bytes as signed ones.
 func int8s(s []byte) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
