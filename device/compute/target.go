@@ -35,8 +35,28 @@ type Features struct {
 	BF16 bool
 	// NHWC says that there are kernels for images of bytes with their channels in the last axis.
 	NHWC bool
+	// Pixels says that there are kernels for images of bfloat16 with their channels in the last
+	// axis.
+	Pixels *Asked
 	// Costs are those of the kernels.
 	Costs Costs
+}
+
+// Asked is something that a device is asked for once a graph wants it; nil is what it lacks.
+type Asked struct{ ask func() bool }
+
+// Ask is something that a device has where ask says so.
+func Ask(ask func() bool) *Asked { return &Asked{ask} }
+
+// Yes asks.
+func (a *Asked) Yes() bool { return a != nil && a.ask() }
+
+// String says whether there is something to ask for: it does not ask.
+func (a *Asked) String() string {
+	if a == nil {
+		return "no"
+	}
+	return "asked"
 }
 
 // Costs compare ways of computing on a device.

@@ -26,17 +26,44 @@ var (
 )
 
 // binaryKernels are the arithmetic operators with numpy broadcasting (ONNX Add, Sub, Mul, Div 7 to
-// 14, PRelu 7 to 16, Pow with a constant exponent), vectorised for float32 and the sums of int32,
-// plain for the integers of shapes and indices.
+// 14, PRelu 7 to 16, Pow with a constant exponent), vectorised for float32, for sums of int32, and
+// for sums and products of bfloat16, plain for the integers of shapes and indices.
 var binaryKernels = map[opKey]builder{
-	{"", "Add"}: anyOf(binary(addRows), binary(sumRows),
+	{"", "Add"}: anyOf(binary(addRows), binary(sumRows), binary(inFloats(addRows)),
 		integers(func(a, b int64) int64 { return a + b })),
 	{"", "Sub"}: anyOf(binary(subRows), integers(func(a, b int64) int64 { return a - b })),
-	{"", "Mul"}: anyOf(binary(mulRows), integers(func(a, b int64) int64 { return a * b })),
+	{"", "Mul"}: anyOf(binary(mulRows), integers(func(a, b int64) int64 { return a * b }),
+		binary(inFloats(mulRows))),
 	{"", "Div"}: anyOf(binary(divRows),
 		divisors(integers(func(a, b int64) int64 { return a / b }))),
 	{"", "Pow"}:   powKernel,
 	{"", "PRelu"}: binary(pairs[float32, float32]{preluRow, vec.LeakyRelu, preluOne}),
+}
+
+// inFloats is an operator on bfloat16 by way of float32, some elements at a time.
+func inFloats(f pairs[float32, float32]) pairs[tensor.BHalf, tensor.BHalf] {
+	const block = 512
+	each := func(dst, a, b []tensor.BHalf, do func(dst, a, b []float32)) {
+		var x, y [block]float32
+		for i := 0; i < len(dst); i += block {
+			n := min(block, len(dst)-i)
+			vec.BFloat16ToFloat32(x[:n], a[i:i+n])
+			if b != nil {
+				vec.BFloat16ToFloat32(y[:n], b[i:i+n])
+			}
+			do(x[:n], x[:n], y[:n])
+			vec.Float32ToBFloat16(dst[i:i+n], x[:n])
+		}
+	}
+	return pairs[tensor.BHalf, tensor.BHalf]{
+		vv: func(dst, a, b []tensor.BHalf) { each(dst, a, b, f.vv) },
+		vs: func(dst, a []tensor.BHalf, b tensor.BHalf) {
+			each(dst, a, nil, func(dst, a, _ []float32) { f.vs(dst, a, b.Float32()) })
+		},
+		sv: func(dst, b []tensor.BHalf, a tensor.BHalf) {
+			each(dst, b, nil, func(dst, b, _ []float32) { f.sv(dst, b, a.Float32()) })
+		},
+	}
 }
 
 func preluRow(dst, x, slope []float32) {

@@ -285,7 +285,11 @@ func (s *sample) compare(
 			if k.Name() == "conv.winograd" {
 				atol *= tileError
 			}
-			err = tensor.Close(g, want[i], ownError, atol+termError*math.Max(1, largest(want[i])))
+			own := ownError
+			if g.DType == tensor.BFloat16 {
+				own = halfError
+			}
+			err = tensor.Close(g, want[i], own, atol+termError*math.Max(1, largest(want[i])))
 		}
 		if err != nil {
 			t.Errorf("%v: %s on %d workers: output %d: %v", s, k.Name(), p.Threads(), i, err)
@@ -296,9 +300,12 @@ func (s *sample) compare(
 // What a result may differ by from the reference, which rounds once: as a share of itself, the 4.5
 // units in the last place of the least exact function of package vec, and the few roundings around
 // it; and as a share of the largest element, twice that, where terms of its size cancel.
+//
+// Numbers that are nearly equal are the same in bfloat16, or neighbours there.
 const (
 	ownError  = 0x1p-20
 	termError = 0x1p-19
+	halfError = 0x1p-7
 )
 
 // sumError is what the sum of n products of numbers by [source.floats] may differ by, beside that.

@@ -171,8 +171,11 @@ func genPad(r source, key opKey) *sample {
 	return s
 }
 
-// genArithmetic makes calls on floats and, now and then, on integers.
+// genArithmetic makes calls on floats and, now and then, on integers and on bfloat16.
 func genArithmetic(r source, key opKey) *sample {
+	if (key.name == "Add" || key.name == "Mul") && r.one(4) {
+		return genHalves(r, key)
+	}
 	if key.name != "Pow" && r.one(3) {
 		return genIntegers(r, key)
 	}

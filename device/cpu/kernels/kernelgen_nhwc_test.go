@@ -61,6 +61,10 @@ func genNHWCPool(r source, key opKey) *sample {
 	}
 	s.call.Domain, s.call.Type, s.call.Version, s.call.NumOut, s.absent, s.exact = key.domain,
 		key.name, 1, 1, nil, true
-	s.in[0] = r.bytes(r.byteType(), pixelsLast(s.in[0].Shape)...)
+	if shape := pixelsLast(s.in[0].Shape); r.one(2) {
+		s.in[0] = r.halves(shape...)
+	} else {
+		s.in[0] = r.bytes(r.byteType(), shape...)
+	}
 	return s
 }

@@ -58,6 +58,8 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, "QLinearAdd"}:            genQLinearAdd,
 	{op.FusedDomain, "NhwcQLinearConv"}:       genNHWCConv,
 	{op.FusedDomain, "NhwcMaxPool"}:           genNHWCPool,
+	{op.FusedDomain, "NhwcConv"}:              genPixelConv,
+	{op.FusedDomain, "NhwcGlobalAveragePool"}: genPixelMean,
 	{microsoft.Domain, "DynamicQuantizeLSTM"}: genByteLSTM,
 	{"", "Attention"}:                         genAttention,
 	{"weir", "Attention"}:                     genFusedAttention,

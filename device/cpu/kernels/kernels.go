@@ -17,10 +17,10 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		matmulKernels, softmaxKernels, reduceKernels, argKernels, normKernels, convKernels,
 		convTransposeKernels, poolKernels, movementKernels, padKernels, gatherKernels,
 		resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
-		byteProductKernels, byteConvKernels, rescaleKernels, pixelKernels, attentionKernels,
-		nBitsKernels, gruKernels, unscaleKernels, batchNormKernels, poolGradientKernels,
-		reluGradientKernels, convWeightsKernels, geluGradientKernels, dropoutKernels,
-		descentKernels, normGradientKernels,
+		byteProductKernels, byteConvKernels, rescaleKernels, pixelKernels, pixel16Kernels,
+		attentionKernels, nBitsKernels, gruKernels, unscaleKernels, batchNormKernels,
+		poolGradientKernels, reluGradientKernels, convWeightsKernels, geluGradientKernels,
+		dropoutKernels, descentKernels, normGradientKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

@@ -288,6 +288,9 @@ func (t *pixelWindowsTask) Chunk(i, worker int) { t.of.op.Run(i, &t.args, t.scra
 
 func nhwcMaxPool(r *request) (compute.Kernel, error) {
 	x, d, _ := r.in(0)
+	if d == tensor.BFloat16 && len(x) == 4 && count(x) > 0 {
+		return max16(r, x)
+	}
 	if !conv.HasNHWC() || !isByte(d) || len(x) != 4 || count(x) == 0 {
 		return nil, nil
 	}

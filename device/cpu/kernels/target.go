@@ -39,9 +39,14 @@ func (t target) Features() compute.Features {
 	if fast {
 		rate = bf16Rates()
 	}
+	var pixels *compute.Asked
+	if cpuinfo.HasTiles() || cpuinfo.TilesDefined() {
+		pixels = compute.Ask(conv.HasNHWC16)
+	}
 	return compute.Features{
-		BF16: fast,
-		NHWC: conv.HasNHWC(),
+		BF16:   fast,
+		NHWC:   conv.HasNHWC(),
+		Pixels: pixels,
 		Costs: compute.Costs{
 			Rounding:      6,
 			BF16Rate:      rate.long,
