@@ -75,6 +75,8 @@ var passes = []entry{
 	{Info{"nhwc", "lay out images of bytes with their channels in the last axis", false}, number,
 		startNHWC},
 	{Info{"amp", "multiply in bfloat16 where that pays, when asked to", false}, number, startAmp},
+	{Info{"pixels", "keep images in bfloat16 between convolutions, with their channels in the last " +
+		"axis", false}, number, startPixels},
 	{Info{"ampround", "round products to float16, when asked to", false}, number, startAmpRound},
 	{Info{"ampcancel", "remove casts that undo each other", true}, number, startAmpCancel},
 	{Info{"ampsave", "keep what training reads again in 16 bits meanwhile, when asked to", false},
@@ -137,6 +139,7 @@ var constraints = []constraint{
 	{"gelu", "activation", "what is recognised can be applied inside the product"},
 	{"bias", "activation", "the bias comes before the activation"},
 	{"residual", "activation", "the sum comes before the activation"},
+	{"amp", "pixels", "which convolutions multiply in bfloat16 is known"},
 	{"amp", "ampsave", "a value loses nothing in 16 bits where products round it anyway"},
 	{"ampround", "ampcancel", "what one product rounds another reads"},
 	{"ampround", "ampsave", "a value is in 16 bits already where a product has rounded it"},

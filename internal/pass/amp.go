@@ -16,10 +16,12 @@ import (
 // The decision takes three steps, each in a file of its own: which list an operator is on
 // (amplist.go), whether multiplying at the rate that was measured saves more than rounding the
 // operands costs (ampcost.go), and how the result is used on the way to the next product
-// (ampflow.go). Rewriting by lists elsewhere inserts casts around each product. Here no cast ever
+// (ampflow.go). Rewriting by lists elsewhere inserts casts around each product. Here no cast
 // becomes a node, and no value of the graph changes its type: a constant is rounded once when it is
 // packed, kernels round other operands as they pack them, and results need no cast because sums are
-// float32 anyway (ampcast.go). Amp explains the outcome (ampreport.go).
+// float32 anyway (ampcast.go). Only images between convolutions stay in bfloat16, where a device
+// multiplies them so much faster that memory is what they wait for (pixels.go). Amp explains the
+// outcome (ampreport.go).
 //
 // A step of training has more to it: it ends at a mark (ampmark.go), products may be rounded to
 // float16 (ampround.go), what the backward half reads again waits in 16 bits (ampsave.go), and the
@@ -34,7 +36,7 @@ func startAmp(s *scope) rule {
 		if n.Attrs.Has("precision") || behind[n] {
 			return nil
 		}
-		if chosen, _ := amp(n, s.precision, &s.features.Costs); !chosen ||
+		if chosen, _ := amp(n, s.precision, &s.features.Costs); !chosen && !s.forPixels(n) ||
 			s.precision == Auto && behind == nil && s.last(n) {
 			return nil
 		}

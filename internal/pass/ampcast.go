@@ -13,8 +13,8 @@ type AmpCast struct {
 // AmpCastFate is what becomes of a cast.
 type AmpCastFate string
 
-// The fates. Casts to bfloat16 never stay nodes: only products multiply in it, and their kernels
-// take and return float32.
+// The fates. Casts to bfloat16 stay nodes beside convolutions of pixels alone: kernels of other
+// products take and return float32.
 const (
 	// into a constant, which is rounded once when it is packed
 	AmpFolded AmpCastFate = "folded"

@@ -42,11 +42,19 @@ var ampSelects = map[string]bool{
 func ampList(n *graph.Node) (list AmpList, why string) {
 	_, moves := ampMoves[n.Type]
 	switch {
+	case isPixelProduct(n):
+		return AmpAllow, "a product of pixels: multiplies in bfloat16, adds up in float32"
+	case isPixelConv(n):
+		return AmpAllow, "a depthwise convolution of pixels: multiplies and adds up in float32"
 	case isProduct(n):
 		if t := n.In[0].Type.DType; t != tensor.Float32 {
 			return AmpDeny, fmt.Sprintf("its operands are %v", t)
 		}
 		return AmpAllow, "a product: multiplies in bfloat16, adds up in float32"
+	case staysPixels(n) && (n.Domain == "" && moves || n.Type == "NhwcMaxPool"):
+		return AmpInfer, "moves or selects pixels, which stay in bfloat16"
+	case staysPixels(n):
+		return AmpDeny, "arithmetic by element of pixels, which it rounds to bfloat16"
 	case len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Type.DType != tensor.Float32:
 		return AmpDeny, "its result is not float32"
 	case n.Domain == "" && moves:

@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
@@ -13,7 +14,7 @@ type AmpReport struct {
 	Nodes     []AmpChoice `json:"nodes"` // bodies included
 	Casts     AmpCasts    `json:"casts"`
 	// NarrowValues and NarrowBytes are the values between products in bfloat16 that lose nothing if
-	// they are stored as bfloat16, and their bytes in float32.
+	// they are stored as bfloat16, those that are included, and their bytes in float32.
 	NarrowValues int   `json:"narrow_values"`
 	NarrowBytes  int64 `json:"narrow_bytes"`
 	// Saved are the values of a step of training that wait for the backward half.
@@ -58,25 +59,35 @@ func Amp(g *graph.Graph, p Precision, on compute.Features) *AmpReport {
 			}
 			r.Nodes = append(r.Nodes, c)
 			r.Casts.add(c.Casts)
-		}
-		for v := range f.narrow {
-			if k, ok := v.Type.Count().Int(); ok {
-				r.NarrowValues++
-				r.NarrowBytes += 4 * int64(k)
+			if staysPixels(n) && n.Type != "Transpose" {
+				r.narrow(n.Out...)
 			}
 		}
+		r.narrow(slices.Collect(maps.Keys(f.narrow))...)
 	})
 	return r
+}
+
+// narrow counts values as those that lose nothing as bfloat16.
+func (r *AmpReport) narrow(list ...*graph.Value) {
+	for _, v := range list {
+		if k, ok := v.Type.Count().Int(); ok {
+			r.NarrowValues++
+			r.NarrowBytes += 4 * int64(k)
+		}
+	}
 }
 
 func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoice {
 	c := AmpChoice{Node: n.Name, Operator: n.Call().Name(), Chosen: inBF16(n) || inFP16(n)}
 	c.List, c.Why = ampList(n)
-	c.Narrow = len(n.Out) > 0 && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool {
-		return v != nil && !f.narrow[v]
-	})
-	switch c.List {
-	case AmpAllow:
+	c.Narrow = staysPixels(n) || len(n.Out) > 0 &&
+		!slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v != nil && !f.narrow[v] })
+	switch {
+	case isPixelProduct(n):
+		c.Chosen, c.Casts = true, pixelCasts(n, f.readers)
+	case isPixelConv(n):
+	case c.List == AmpAllow:
 		cost := ampCostOf(n, on)
 		c.Cost = &cost
 		if _, c.Why = amp(n, p, on); p.mixed() && cost.pays() && !c.Chosen {
@@ -88,7 +99,7 @@ func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoi
 		case c.Chosen:
 			c.Casts = castsOf(n)
 		}
-	case AmpInfer:
+	case c.List == AmpInfer:
 		if !c.Narrow {
 			c.Why = inferWhy(n, f)
 		}
