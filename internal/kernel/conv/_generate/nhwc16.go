@@ -16,9 +16,10 @@ func halves16(s *asm.File) {
 	s.Words("pairsLow", "%d", 16, func(i int) any { return i/2 + i%2*16 })
 	s.Line("")
 	s.Words("pairsHigh", "%d", 16, func(i int) any { return 8 + i/2 + i%2*16 })
-	// -log2(e), and a polynomial of 2^x from -1/2 to 1/2, highest power first, and 1
+	// the least power of two that is not subnormal, -log2(e), a polynomial of 2^x from -1/2 to 1/2,
+	// highest power first, and 1
 	s.Line("")
-	constants := []float64{-math.Log2E, 0.055171654, 0.24261113, 0.69326097, 0.99992806, 1}
+	constants := []float64{-126, -math.Log2E, 0.055171654, 0.24261113, 0.69326097, 0.99992806, 1}
 	s.Words("silu16", "0x%08x", len(constants), func(i int) any {
 		return math.Float32bits(float32(constants[i]))
 	})
@@ -78,7 +79,7 @@ func halfFinish(s *asm.File) {
 		"VPXORD Z29, Z29, Z29", "MOVQ halfFinishArgs_bias(BX), R9", "TESTQ R9, R9", "JZ begin",
 		"VMOVUPS.Z (R9), K2, Z28", "VMOVUPS.Z 64(R9), K3, Z29")
 	s.Label("begin")
-	siluConstants(s, 20)
+	siluConstants(s, 19)
 	s.Label("row")
 	s.Ops("VADDPS (SI), Z28, Z0", "VADDPS 64(SI), Z29, Z1", "TESTQ DX, DX", "JZ bound",
 		"VPMOVZXWD.Z (DX), K2, Z2", "VPMOVZXWD.Z 32(DX), K3, Z3", "ADDQ R8, DX",
@@ -179,7 +180,7 @@ func halfBegin(s *asm.File) {
 		"MOVQ halfArgs_bias(DI), AX", "TESTQ AX, AX", "JZ begin", "VMOVUPS.Z (AX), K2, Z28",
 		"VMOVUPS.Z 64(AX), K3, Z29")
 	s.Label("begin")
-	siluConstants(s, 20)
+	siluConstants(s, 19)
 }
 
 // halfBetween fetches weights, and makes results of some rows of the block before, while a stretch
@@ -314,20 +315,22 @@ func joinPlanes(s *asm.File) {
 		"KMOVW K1, AX", "MOVQ AX, odd+40(FP)", "VZEROUPPER", "RET")
 }
 
-// siluConstants loads what silu16 wants into six registers from number at on.
+// siluConstants loads what silu16 wants into seven registers from number at on.
 func siluConstants(s *asm.File, at int) {
-	for i := range 6 {
+	for i := range 7 {
 		s.Op("VBROADCASTSS ·silu16<>+%d(SB), Z%d", 4*i, at+i)
 	}
 }
 
 // silu16 writes x/(1+exp(-x)) of two registers, right to bfloat16: the power of two by a polynomial
 // of degree 3, the reciprocal by 14 bits. Three registers from number free on are overwritten for
-// each, and the constants are in registers 20 to 25.
+// each, and the constants are in registers 19 to 25. Powers stop short of subnormal numbers, which
+// take processors a hundred times as long.
 func silu16(s *asm.File, first, second, free int) {
 	for i, x := range []int{first, second} {
 		t, n, p := free+3*i, free+3*i+1, free+3*i+2
 		s.Op("VMULPS Z20, Z%d, Z%d", x, t)
+		s.Op("VMAXPS Z%d, Z19, Z%d", t, t)
 		s.Op("VRNDSCALEPS $8, Z%d, Z%d", t, n)
 		s.Op("VSUBPS Z%d, Z%d, Z%d", n, t, t)
 		s.Op("VMOVAPS Z21, Z%d", p)

@@ -33,7 +33,7 @@ func windows16Of(s *asm.File, name string, largest bool) {
 		"TESTQ R12, R12", "JNZ begin", "KMOVD windows16Args_mask(BX), K1")
 	s.Label("begin")
 	if !largest {
-		siluConstants(s, 20)
+		siluConstants(s, 19)
 	}
 	s.Label("block")
 	s.Ops("MOVQ SI, R13", "MOVQ DI, R9", "MOVQ windows16Args_pixels(BX), CX")
