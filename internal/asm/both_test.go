@@ -25,6 +25,9 @@ var (
 	// missing are those that one architecture lacks.
 	missing = map[string]string{
 		"tilesAMX": "arm64 has no registers of so many words without SME, which is another design",
+		"finish":   "the same: it is the epilogue of results of tilesAMX",
+		"joinRows": "the same: it packs rows for tilesAMX", "peakAMX": "the same",
+		"peakAMXBytes": "the same",
 		// of amd64
 		"copyPart": "arm64 packs by vec.Transpose and runtime.memmove", "gemm.copyRows": "the same",
 		"gemm.transpose": "the same",
