@@ -32,7 +32,10 @@ func quantizeLinear(r *request) (compute.Kernel, error) {
 	if _, d, ok := r.in(0); !ok || d != tensor.Float32 || !slices.Contains(scaled, to) {
 		return nil, nil
 	}
-	return scaleKernel(r, "quantize", to)
+	if k := scaleKernel(r, "quantize", to); k != nil {
+		return k, nil
+	}
+	return nil, nil
 }
 
 // gridKernel is (saturate(round(x / scale) + zero point) - zero point) · scale.
@@ -42,7 +45,10 @@ func gridKernel(r *request) (compute.Kernel, error) {
 	if !ok || !ok2 || d != tensor.Float32 || !slices.Contains(scaled, of) {
 		return nil, nil
 	}
-	return scaleKernel(r, "grid", of)
+	if k := scaleKernel(r, "grid", of); k != nil {
+		return &gridInPlace{quantizeKernel: *k}, nil
+	}
+	return nil, nil
 }
 
 // dequantizeLinear is (x - zero point) · scale.
@@ -51,36 +57,40 @@ func dequantizeLinear(r *request) (compute.Kernel, error) {
 	if !ok || !slices.Contains(scaled, from) || r.Out[0].DType != tensor.Float32 {
 		return nil, nil
 	}
-	return scaleKernel(r, "dequantize", from)
+	if k := scaleKernel(r, "dequantize", from); k != nil {
+		return k, nil
+	}
+	return nil, nil
 }
 
-// scaleKernel prepares the geometry that all share; of is the type of the integers.
-func scaleKernel(r *request, name string, of tensor.DType) (compute.Kernel, error) {
+// scaleKernel prepares the geometry that all share, nil where it is not served; of is the type of
+// the integers.
+func scaleKernel(r *request, name string, of tensor.DType) *quantizeKernel {
 	shape, _, _ := r.in(0)
 	scale, d, ok := r.in(1)
 	if !ok || d != tensor.Float32 || r.Call.Attrs.Int("block_size", 0) != 0 {
-		return nil, nil
+		return nil
 	}
 	if z, d, ok := r.in(2); ok && (d != of || count(z) != count(scale)) {
-		return nil, nil
+		return nil
 	}
 	k := &quantizeKernel{name: name, of: of, n: count(shape), scales: 1}
 	if count(scale) == 1 {
 		k.row = k.n
-		return k, nil
+		return k
 	}
 	axis := int(r.Call.Attrs.Int("axis", 1))
 	if axis < 0 {
 		axis += len(shape)
 	}
 	if axis < 0 || axis >= len(shape) || len(scale) != 1 || scale[0] != shape[axis] {
-		return nil, nil
+		return nil
 	}
 	k.scales, k.row = shape[axis], count(shape[axis+1:])
 	if k.row < minRow {
-		return nil, nil
+		return nil
 	}
-	return k, nil
+	return k
 }
 
 // quantizeKernel converts n elements, rows of which have one of so many scales in turn.
@@ -89,6 +99,12 @@ type quantizeKernel struct {
 	name           string
 	of             tensor.DType // the integers
 	n, row, scales int
+}
+
+// gridInPlace may write the numbers on the grid over those that it rounds.
+type gridInPlace struct {
+	quantizeKernel
+	first
 }
 
 // Name implements Kernel.
