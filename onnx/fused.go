@@ -37,7 +37,7 @@ const (
 
 // hasFunction reports whether weir can write a fused node as a function of ONNX's own operators.
 func hasFunction(n *graph.Node) bool {
-	return fusedInputs[n.Type] > 0 || n.Type == "Silu" || n.Type == "Grid"
+	return fusedInputs[n.Type] > 0 || n.Type == "Silu" || n.Type == "Grid" || n.Type == "Chain"
 }
 
 // overload returns which overload of its function a fused node calls, and makes the function on
@@ -45,7 +45,7 @@ func hasFunction(n *graph.Node) bool {
 // function, which is the operator's definition in internal/op, part after part.
 func (w *writer) overload(n *graph.Node) (string, error) {
 	least := functionOpset
-	if n.Type == "Grid" || n.Attrs.String("activation", "") == "Grid" {
+	if n.Type == "Grid" || n.Type == "Chain" || n.Attrs.String("activation", "") == "Grid" {
 		least = roundOpset
 	}
 	if w.opset < least {
@@ -83,7 +83,7 @@ func functionOf(n *graph.Node, d tensor.DType) string {
 	}
 	for _, a := range n.Attrs {
 		key += " " + a.Name + ":" + strconv.Itoa(int(a.Kind))
-		if strings.HasPrefix(a.Name, "activation") || a.Name == "transB" {
+		if strings.HasPrefix(a.Name, "activation") || a.Name == "transB" || n.Type == "Chain" {
 			key += fmt.Sprint(a.Ints, a.Floats, a.Strings)
 		}
 	}
@@ -134,6 +134,9 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 	}
 	if n.Type == "Grid" {
 		return f.gridNode(n, ins)
+	}
+	if n.Type == "Chain" {
+		return f.chain(n, ins[0]), nil
 	}
 	own := fusedInputs[n.Type]
 	if len(ins) > weightScale && ins[weightScale] != "" {

@@ -383,6 +383,11 @@ func TestFusedFunctions(t *testing.T) {
 		graphs[fmt.Sprint("Grid by axis", opset)] = build("Grid", op.Attrs{two},
 			[]*graph.Value{f32("x", 6, 2), graph.NewConst("s", tensor.From([]float32{0.5, 3}, 2)),
 				graph.NewConst("z", tensor.From([]int16{-32766, 7}, 2))})
+		links := []op.Link{op.LinkAdd, op.LinkGrid, op.LinkClip, op.LinkTimes, op.LinkKeep,
+			op.LinkMul, op.LinkDiv, op.LinkTimes}
+		graphs[fmt.Sprint("Chain", opset)] = build("Chain", op.LinksAttrs(links, []float32{3, 0, 0,
+			0.5, -3, 20, 0, 6, 0, 0, 0, 0, 0, 0, 0, 1.5, 0, 0, 6, 0, 0, 0, 0, 0}),
+			[]*graph.Value{f32("x", 12, 1)})
 		for _, lo := range []float32{-3, 2, -65536, -65531} {
 			attrs := op.Attrs{op.StringAttr("activation", "Grid"),
 				op.FloatAttr("activation_alpha", 0.5), op.FloatAttr("activation_beta", lo)}

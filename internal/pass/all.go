@@ -72,6 +72,7 @@ var passes = []entry{
 	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
 	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse,
 		startActivation},
+	{Info{"chain", "round and compute element by element in one go", false}, number, startChain},
 	{Info{"nhwc", "lay out images of bytes with their channels in the last axis", false}, number,
 		startNHWC},
 	{Info{"amp", "multiply in bfloat16 where that pays, when asked to", false}, number, startAmp},

@@ -370,3 +370,23 @@ func genTable(r source, key opKey) *sample {
 	s.constant = []bool{false, !r.one(8)}
 	return s
 }
+
+// genChain makes weir:Chain of up to eight links, over more elements than are computed at a time.
+func genChain(r source, key opKey) *sample {
+	var links []op.Link
+	var values []float32
+	for range 1 + r.IntN(8) {
+		link := op.Link(r.IntN(int(op.LinkGrid) + 1))
+		v := [op.LinkNumbers]float32{float32(r.IntN(9)-4) / 4, float32(2 + r.IntN(3))}
+		switch link {
+		case op.LinkDiv:
+			v[0] = 1.5
+		case op.LinkGrid:
+			v = [op.LinkNumbers]float32{0.25, -100, 155}
+		}
+		links, values = append(links, link), append(values, v[:]...)
+	}
+	s := r.call(key, op.LinksAttrs(links, values), r.floats(1+r.IntN(3), 1+r.IntN(700)))
+	s.exact = true
+	return s
+}

@@ -52,6 +52,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "MatMulInteger"}:                     genMatMulInteger,
 	{"", "QLinearMatMul"}:                     genQLinearMatMul,
 	{op.FusedDomain, "Grid"}:                  genQuantize,
+	{op.FusedDomain, "Chain"}:                 genChain,
 	{op.FusedDomain, "Rescale"}:               genRescale,
 	{op.FusedDomain, "Table"}:                 genTable,
 	{op.FusedDomain, "QLinearConv"}:           genRescaledConv,
