@@ -8,12 +8,13 @@ import (
 	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
-// On tiles, the pixels that outputs see are rows of A where they lie: 64 bytes from a pixel on are a
-// step along K, whatever bytes of the pixels behind it they end with, which meet weights of 0. The
-// image is one run of positions, as many in a row as the padded image has pixels, and positions that
-// no output stands for, those at the end of a row, are computed and dropped. So an output sees, from
-// the pixel of its position on, the same places whatever row it is in. Where outputs stand more than
-// a pixel apart, the image is copied in phases, each of which has every so many rows and columns.
+// On tiles, the pixels that outputs see are rows of A where they lie: 64 bytes from a pixel on are
+// a step along K, whatever bytes of the pixels behind it they end with, which meet weights of 0.
+// The image is one run of positions, as many in a row as the padded image has pixels, and positions
+// that no output stands for, those at the end of a row, are computed and dropped. So an output
+// sees, from the pixel of its position on, the same places whatever row it is in. Where outputs
+// stand more than a pixel apart, the image is copied in phases, each of which has every so many
+// rows and columns.
 
 // Geometry of blocks of positions.
 const (
@@ -119,16 +120,16 @@ func (o *NHWC) listPlaces() {
 	for ky := range k[1] {
 		for px := range t.planes[1] {
 			at := (ky%t.phases[0]*t.planes[1]+px)*o.plane() + ky/t.phases[0]*t.wide*t.pixel
-			step := len(t.places)
+			first := len(t.places)
 			for kx := px; kx < k[2]; kx += t.phases[1] {
-				from := kx / t.phases[1] * t.pixel
-				if t.pixel != o.size { // a stretch of its own
-					at, from, step = at+min(from, t.pixel), 0, len(t.places)
+				begin := kx / t.phases[1] * t.pixel // in the stretch
+				if t.pixel != o.size {              // each pixel is one of its own
+					at, begin, first = at+min(begin, t.pixel), 0, len(t.places)
 				}
-				t.taps[ky*k[2]+kx] = step*tiledStep + from
-				longest = max(longest, from+o.size)
-				for (len(t.places)-step)*tiledStep < from+o.size {
-					t.places = append(t.places, at+(len(t.places)-step)*tiledStep)
+				t.taps[ky*k[2]+kx] = first*tiledStep + begin
+				longest = max(longest, begin+o.size)
+				for (len(t.places)-first)*tiledStep < begin+o.size {
+					t.places = append(t.places, at+(len(t.places)-first)*tiledStep)
 				}
 			}
 		}
@@ -155,7 +156,7 @@ func (o *NHWC) keep() {
 // tailAt is the byte of the image at which block number tail begins.
 func (t *tiled) tailAt() int { return t.tail * tiledRows * t.lda }
 
-// imageLen is ImageLen on tiles.
+// tiledImageLen is ImageLen on tiles.
 func (o *NHWC) tiledImageLen() int {
 	t := o.tiles
 	switch {

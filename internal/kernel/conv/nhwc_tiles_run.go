@@ -6,13 +6,13 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// The work of a chunk of blocks, in steps of a block, of some 20 nanoseconds, and what a block takes
-// besides its steps; and the most that one call computes, some tens of microseconds.
+// The work of a chunk of blocks, in steps of a block, of some 20 nanoseconds, and what a block
+// takes besides its steps; and the most that one call computes, some tens of microseconds.
 const (
 	chunkSteps = 128
 	longSteps  = 4096
 	blockSteps = 3
-	callSteps  = 1536
+	callSteps  = 1024
 )
 
 // cutBlocks is cutWork on tiles.
@@ -68,7 +68,8 @@ func (o *NHWC) runTiles(c int, a *NHWCArgs) {
 	for p := 2 * (panels * pairs / o.panelParts); p < min(2*((panels+1)*pairs/o.panelParts),
 		o.panels); p++ {
 		call := tiledCall{weights: a.Weights[p*words:][:words], places: t.places,
-			width: t.width, once: t.once, lda: t.lda, ldd: o.p.M, channels: min(o.panel, o.p.M-p*o.panel), grid: a.Grid, first: p * panelWide,
+			width: t.width, once: t.once, lda: t.lda, ldd: o.p.M,
+			channels: min(o.panel, o.p.M-p*o.panel), grid: a.Grid, first: p * panelWide,
 			shift: o.shift}
 		if p+1 < o.panels {
 			call.fetch(a.Weights[(p+1)*words:][:words])
@@ -102,8 +103,8 @@ func (o *NHWC) blocks(c *tiledCall, image []byte, begin int, y []byte, lo, hi in
 	}
 }
 
-// multiply computes a call: by the definition, which is slow and has the same bits, where the system
-// keeps no tiles any more or permits none, as on a machine that the program was moved to.
+// multiply computes a call: by the definition, which is slow and has the same bits, where the
+// system keeps no tiles any more or permits none, as on a machine that the program was moved to.
 func (c *tiledCall) multiply() {
 	if cpuinfo.TilesDefined() || !cpuinfo.TilesKept() {
 		c.model()

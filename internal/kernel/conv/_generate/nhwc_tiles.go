@@ -10,10 +10,10 @@ import "github.com/weirgpu/weir/internal/asm"
 const blockBytes = 4*32*32 + 64
 
 // tiledPixels writes the kernel: DI is the call, R13 the first pixel of a block and R8 the distance
-// of pixels, R12 what is from it to the 17th, 0 where there is none, R9 the distance of rows of weights and of the block,
-// R10 the block, R11 the result, R15 weights that are fetched meanwhile, SI the places of steps and
-// BX weights. AX is the mask of those pixels of the block before that bytes are made of while a
-// block is multiplied: so many each step.
+// of pixels, R12 what is from it to the 17th, 0 where there is none, R9 the distance of rows of
+// weights and of the block, R10 the block, R11 the result, R15 weights that are fetched meanwhile,
+// SI the places of steps and BX weights. AX is the mask of those pixels of the block before that
+// bytes are made of while a block is multiplied: so many each step.
 func tiledPixels(s *asm.File) {
 	// After two packings the words of a row lie four apart.
 	s.Line("")
