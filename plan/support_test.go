@@ -24,7 +24,7 @@ type halving struct{ compute.Target }
 
 func (h halving) Features() compute.Features {
 	f := h.Target.Features()
-	f.BF16, f.Costs.BF16Rate = true, nil
+	f.BF16, f.Costs.BF16Rate, f.Costs.BF16Short = true, nil, nil
 	return f
 }
 
