@@ -28,6 +28,10 @@ var (
 		"finish":   "the same: it is the epilogue of results of tilesAMX",
 		"joinRows": "the same: it packs rows for tilesAMX", "peakAMX": "the same",
 		"peakAMXBytes": "the same",
+		"halfBlocks":   "the same", "halfUpper": "the same", "halfWholes": "the same",
+		"halfTurns": "the same", "halfFinishRows": "around tiles", "spread": "the same",
+		"joinPlanes": "the same", "windows16Max": "the same", "windows16Sums": "the same",
+		"windows16Three": "the same", "tiledPixels": "the same",
 		// of amd64
 		"copyPart": "arm64 packs by vec.Transpose and runtime.memmove", "gemm.copyRows": "the same",
 		"gemm.transpose": "the same",

@@ -4,14 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/generated"
 	"github.com/weirgpu/weir/internal/refmath"
 )
 
@@ -133,10 +130,6 @@ func scrambled(v level, x []float32, state *uint32) {
 // TestAssemblyOfTilesDisassembles holds what amx_amd64.s has as bytes against binutils'
 // disassembler and the text beside it.
 func TestAssemblyOfTilesDisassembles(t *testing.T) {
-	objdump, err := exec.LookPath("objdump")
-	if err != nil {
-		t.Skip("no objdump of binutils is installed")
-	}
 	source, err := os.ReadFile("amx_amd64.s")
 	if err != nil {
 		t.Fatal(err)
@@ -149,40 +142,5 @@ func TestAssemblyOfTilesDisassembles(t *testing.T) {
 			t.Errorf("tilesAMX%s has %d of %s", f, n, product)
 		}
 	}
-	var code []byte
-	var want []string
-	one := regexp.MustCompile(`BYTE \$0x([0-9a-f]{2})`)
-	for line := range strings.Lines(string(source)) {
-		bytes, text, ok := strings.Cut(strings.TrimSpace(line), " // ")
-		if !ok || !strings.HasPrefix(bytes, "BYTE") {
-			continue
-		}
-		for _, m := range one.FindAllStringSubmatch(bytes, -1) {
-			b, err := strconv.ParseUint(m[1], 16, 8)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code = append(code, byte(b))
-		}
-		want = append(want, text)
-	}
-	file := filepath.Join(t.TempDir(), "code")
-	if err := os.WriteFile(file, code, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(objdump, "-D", "-b", "binary", "-m", "i386:x86-64",
-		"--no-show-raw-insn", file).CombinedOutput()
-	if err != nil {
-		t.Skipf("objdump knows no amd64: %v", err)
-	}
-	var got []string
-	for line := range strings.Lines(string(out)) {
-		if at, text, ok := strings.Cut(strings.TrimSpace(line), ":\t"); ok && at != "" {
-			got = append(got, strings.Join(strings.Fields(text), " "))
-		}
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") || len(want) < 60 {
-		t.Errorf("%d instructions are\n%s\nwant\n%s", len(want), strings.Join(got, "\n"),
-			strings.Join(want, "\n"))
-	}
+	generated.Disassembles(t, "amx_amd64.s", 60)
 }

@@ -94,8 +94,7 @@ func halfFinish(s *asm.File) {
 	silu16(s, 0, 1, 2)
 	s.Label("store")
 	s.Ops("CMPL halfFinishArgs_keep(BX), $0", "JNE keep")
-	s.EVEX(asm.EVEX{Prefix: asm.PrefixF2, Opcode: 0x72, Dst: 2, Src1: 1, Src2: 0},
-		"VCVTNE2PS2BF16 Z0, Z1, Z2")
+	toHalves(s, 0, 1, 2)
 	s.Ops("VMOVDQU16 Z2, K1, (DI)", "ADDQ R8, DI", "ADDQ $128, SI", "DECQ CX", "JNZ row",
 		"VZEROUPPER", "RET")
 	s.Label("keep")
@@ -241,8 +240,7 @@ func halfRow(s *asm.File, label string) {
 	s.Op("JEQ store%s", label)
 	silu16(s, 0, 1, 2)
 	s.Label("store" + label)
-	s.EVEX(asm.EVEX{Prefix: asm.PrefixF2, Opcode: 0x72, Dst: 2, Src1: 1, Src2: 0},
-		"VCVTNE2PS2BF16 Z0, Z1, Z2")
+	toHalves(s, 0, 1, 2)
 	s.Ops("ADDQ halfArgs_y(DI), DX", "VMOVDQU16 Z2, K1, (DX)")
 	s.Label("skip" + label)
 	s.Op("ADDQ $128, R12")
@@ -301,8 +299,7 @@ func joinPlanes(s *asm.File) {
 	s.Label("join")
 	// planes 0 and 2 in the lower halves, 1 and 3 in the upper ones
 	for i := range 2 {
-		s.EVEX(asm.EVEX{Prefix: asm.PrefixF2, Opcode: 0x72, Dst: 4 + i, Src1: 2*i + 1, Src2: 2 * i},
-			"VCVTNE2PS2BF16")
+		toHalves(s, 2*i, 2*i+1, 4+i)
 		s.Op("VEXTRACTI64X4 $1, Z%d, Y%d", 4+i, 6)
 		s.Op("VPMOVZXWD Y%d, Z%d", 4+i, 4+i)
 		s.Op("VPMOVZXWD Y%d, Z%d", 6, 6)
@@ -342,4 +339,10 @@ func silu16(s *asm.File, first, second, free int) {
 		s.Op("VRCP14PS Z%d, Z%d", p, p)
 		s.Op("VMULPS Z%d, Z%d, Z%d", p, x, x)
 	}
+}
+
+// toHalves rounds two registers of floats to bfloat16, those of low to the lower half of dst.
+func toHalves(s *asm.File, low, high, dst int) {
+	s.EVEX(asm.EVEX{Prefix: asm.PrefixF2, Opcode: 0x72, Dst: dst, Src1: high, Src2: low},
+		fmt.Sprintf("vcvtne2ps2bf16 %%zmm%d,%%zmm%d,%%zmm%d", low, high, dst))
 }

@@ -68,8 +68,7 @@ func windows16Of(s *asm.File, name string, largest bool) {
 		silu16(s, 0, 1, 2)
 		s.Label("whole")
 		s.Ops("CMPQ windows16Args_wide(BX), $0", "JNE wide")
-		s.EVEX(asm.EVEX{Prefix: asm.PrefixF2, Opcode: 0x72, Dst: 2, Src1: 1, Src2: 0},
-			"VCVTNE2PS2BF16 Z0, Z1, Z2")
+		toHalves(s, 0, 1, 2)
 		s.Ops("VPERMW Z2, Z30, Z2", "VMOVDQU16 Z2, K1, (R9)")
 	}
 	s.Label("next")
@@ -156,8 +155,7 @@ func threeColumns(s *asm.File, n, stride int) {
 			s.Op("VMAXPS Z%d, Z28, Z%d", j, j)
 			s.Op("VMINPS Z%d, Z29, Z%d", j, j)
 		}
-		s.EVEX(asm.EVEX{Prefix: asm.PrefixF2, Opcode: 0x72, Dst: 6, Src1: 2*i + 1, Src2: 2 * i},
-			"VCVTNE2PS2BF16")
+		toHalves(s, 2*i, 2*i+1, 6)
 		s.Ops("VPERMW Z6, Z30, Z6", "VMOVDQU16 Z6, K1, (R9)",
 			"ADDQ windows16Args_size(BX), R9")
 	}
