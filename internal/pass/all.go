@@ -76,8 +76,8 @@ var passes = []entry{
 	{Info{"nhwc", "lay out images of bytes with their channels in the last axis", false}, number,
 		startNHWC},
 	{Info{"amp", "multiply in bfloat16 where that pays, when asked to", false}, number, startAmp},
-	{Info{"pixels", "keep images in bfloat16 between convolutions, with their channels in the last " +
-		"axis", false}, number, startPixels},
+	{Info{"pixels", "keep images in bfloat16 between convolutions, channels in the last axis", false},
+		number, startPixels},
 	{Info{"ampround", "round products to float16, when asked to", false}, number, startAmpRound},
 	{Info{"ampcancel", "remove casts that undo each other", true}, number, startAmpCancel},
 	{Info{"ampsave", "keep what training reads again in 16 bits meanwhile, when asked to", false},

@@ -530,8 +530,8 @@ func TestPixelsAreExplained(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s\n%v", strings.Join(got, "\n"), strings.Join(want, "\n"), g)
 	}
 	if r.Casts.Left() != 3 || r.NarrowValues != 5 || r.NarrowBytes != 5*4*8*5*7 {
-		t.Errorf("%d casts left, %d values of %d bytes are bfloat16", r.Casts.Left(), r.NarrowValues,
-			r.NarrowBytes)
+		t.Errorf("%d casts left, %d values of %d bytes are bfloat16", r.Casts.Left(),
+			r.NarrowValues, r.NarrowBytes)
 	}
 }
 

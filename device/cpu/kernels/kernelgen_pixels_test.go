@@ -72,8 +72,8 @@ func genPixelConv(r source, key opKey) *sample {
 	return s
 }
 
-// besidePixels gives a convolution of pixels its further operands: a bias, a residual and a scale of
-// its weights.
+// besidePixels gives a convolution of pixels its further operands: a bias, a residual and a scale
+// of its weights.
 func (r source) besidePixels(s *sample, channels int) {
 	var more [3]*tensor.Tensor
 	for _, i := range []int{0, 2} {

@@ -217,8 +217,8 @@ func (o *Windows16) inside() (lo, hi int) {
 	return lo, hi
 }
 
-// see lists the elements of the window of a result that lie in the image, column by column: the bytes from the
-// image's start, and those from the start of a block of weights.
+// see lists the elements of the window of a result that lie in the image, column by column: the
+// bytes from the image's start, and those from the start of a block of weights.
 func (o *Windows16) see(y, x int, offs, at *[MostWindow16]int) (n int) {
 	p := &o.p
 	for kx := range p.Kernel[2] {
