@@ -166,6 +166,12 @@ var imageRules = []imageCase{
 	{"of few channels", func(b imageNet) []*graph.Value {
 		return one(b.conv(b.input(f32, 2, 3, 9, 8), 8, 3, 3, op.IntsAttr("strides", 2, 2)))
 	}, "1 Cast, 1 Transpose, 1 weir:NhwcConv"},
+	{"of four channels", func(b imageNet) []*graph.Value {
+		return one(b.conv(b.input(f32, 1, 4, 9, 8), 8, 4, 3))
+	}, "1 Cast, 1 Transpose, 1 weir:NhwcConv"},
+	{"of five", func(b imageNet) []*graph.Value {
+		return one(b.conv(b.input(f32, 1, 5, 9, 8), 8, 5, 3))
+	}, "2 Cast, 2 Transpose, 1 weir:NhwcConv"},
 	{"of few channels, dilated", func(b imageNet) []*graph.Value {
 		return one(b.conv(b.input(f32, 2, 3, 9, 8), 8, 3, 3, op.IntsAttr("dilations", 2, 2)))
 	}, "2 Cast, 2 Transpose, 1 weir:NhwcConv"},
