@@ -34,7 +34,7 @@ others="filippo.io/... go.yaml.in/... github.com/spf13/... github.com/coreos/...
   google.golang.org/protobuf@.../reflect/... modernc.org/sqlite@.../lib oras.land/..."
 weir="agent cmd/weir feed grad graph internal/chart internal/conformance/... internal/op/microsoft
   internal/page internal/pass internal/roofline internal/terminal/... internal/trace internal/tune
-  kube/place kube/sim plan/cache scenario/... server server/audit server/auth server/client
+  kube/place kube/sim onnx plan/cache scenario/... server server/audit server/auth server/client
   server/config server/jobs server/kept server/repo server/sealed server/source server/store
   server/telemetry/... server/training server/web share/catalogue share/sim tensor/npy train/..."
 # As folders these would stand for more: what is beside each of them has the same name further down.

@@ -94,8 +94,8 @@ func main() {
 		Rate:      host.Features().Costs.BF16Rate.Times(),
 		Short:     host.Features().Costs.BF16Short.Times(),
 	}
-	fmt.Fprintf(os.Stderr, "bfloat16 has %v times the rate of float32, %v times in short products\n",
-		r.Rate, r.Short)
+	fmt.Fprintf(os.Stderr,
+		"bfloat16 has %v times the rate of float32, %v times in short products\n", r.Rate, r.Short)
 	names := flag.Args()
 	if len(names) == 0 {
 		names = zoo.Names()

@@ -52,8 +52,8 @@ func TestChainRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := chainOn(t, u8([]int{1}, 1), LinksAttrs(list(LinkAdd), []float32{1, 0, 0})); !errors.
-		Is(err, ErrInput) {
+	_, err := chainOn(t, u8([]int{1}, 1), LinksAttrs(list(LinkAdd), []float32{1, 0, 0}))
+	if !errors.Is(err, ErrInput) {
 		t.Errorf("bytes: %v", err)
 	}
 }

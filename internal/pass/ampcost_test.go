@@ -134,7 +134,9 @@ func TestFinishingResults(t *testing.T) {
 				c.pays(), c.why())
 		}
 		if c := ampCostOf(long, &on); !c.pays() {
-			t.Errorf("rate %v, short %v: a long product does not pay: %s", tc.rate, tc.short, c.why())
+			t.Errorf(
+				"rate %v, short %v: a long product does not pay: %s", tc.rate, tc.short, c.why(),
+			)
 		}
 	}
 }

@@ -124,5 +124,7 @@ func (c *chain) rounds() bool { return slices.Contains(c.links, op.LinkGrid) }
 
 // instead computes the chain in place of n.
 func (c *chain) instead(n *graph.Node) *Patch {
-	return instead(n, operator(n, op.FusedDomain, "Chain", 1, op.LinksAttrs(c.links, c.values), c.x))
+	return instead(
+		n, operator(n, op.FusedDomain, "Chain", 1, op.LinksAttrs(c.links, c.values), c.x),
+	)
 }

@@ -15,7 +15,8 @@ func (b *qdqNet) number(x float32) *graph.Value { return b.constant(tensor.From(
 
 // sixteen rounds to 16 bits.
 func (b *qdqNet) sixteen(y *graph.Value) *graph.Value {
-	scale, zero := b.constant(tensor.Scalar[float32](0.001)), b.constant(tensor.Scalar[uint16](9000))
+	scale := b.constant(tensor.Scalar[float32](0.001))
+	zero := b.constant(tensor.Scalar[uint16](9000))
 	return b.add("DequantizeLinear", nil, b.add("QuantizeLinear", nil, y, scale, zero), scale, zero)
 }
 

@@ -9,8 +9,8 @@
 // The limit of a step is min(peak GFLOP/s of its format, GB/s x FLOP per byte), where the
 // bandwidth is that of a working set no larger than the step's: the part of the memory hierarchy
 // that could hold its bytes. Work is what the operator's definition says (plan.Cost); of a kernel
-// that takes fewer operations (compute.Fewer), such as a convolution in transformed tiles, the limit
-// is that of the operations that it takes, and the step says how many those are.
+// that takes fewer operations (compute.Fewer), such as a convolution in transformed tiles, the
+// limit is that of the operations that it takes, and the step says how many those are.
 //
 // Clocks rise and fall, and other machines on the same host come and go: what a machine was seen to
 // reach before and after the steps is its limit ([Again]).

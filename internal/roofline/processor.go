@@ -27,8 +27,8 @@ type Processor struct {
 	AVX512 string `json:"avx512,omitempty"`
 }
 
-// peakRounds and tileRounds are how often loops between registers, and between tiles, run at a time,
-// for some microseconds, and peakTime how long all that measure one level take.
+// peakRounds and tileRounds are how often loops between registers, and between tiles, run at a
+// time, for some microseconds, and peakTime how long all that measure one level take.
 const (
 	peakRounds = 1000
 	tileRounds = 200

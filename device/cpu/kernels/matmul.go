@@ -21,7 +21,7 @@ type gemmKernel struct {
 	weight *tensor.Tensor // the constant right operand, nil when it is computed
 	bias   int            // input that is the bias, -1 for none
 	resid  int            // input that is the residual, -1 for none
-	rows   *gemm.Params   // how the left operand lies that is packed once a run, nil where it is not
+	rows   *gemm.Params   // how the left operand lies that is packed once a run, nil for none
 }
 
 // matMul is numpy.matmul. A stack of rows times one matrix is one product; other stacks are a batch

@@ -23,7 +23,7 @@ type chunk struct {
 	shift, factor    []float32 // of a panel, for one step
 	part             []float32 // the sum of a panel's exponentials in one step
 	keys, values     []float32 // from the first vector of the head on
-	v, w             []float32 // packed values of keys from to to, and weights, where they are rounded
+	v, w             []float32 // where rounded: packed values of keys from to to, and weights
 	from, to         int
 	clean            bool // keys that some query does not see may be skipped
 }

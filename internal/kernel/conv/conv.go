@@ -49,8 +49,8 @@ type Params struct {
 	// Map, if set, replaces finished elements x by f(x) element by element in dst, the same slice
 	// as x. It is called from every goroutine that calls Run and must not keep the slices.
 	Map func(dst, x []float32)
-	// Silu replaces finished elements x by x/(1+exp(-x)), to the precision of bfloat16: of NHWC16 and
-	// Windows16 alone, instead of Map.
+	// Silu replaces finished elements x by x/(1+exp(-x)), to the precision of bfloat16: of NHWC16
+	// and Windows16 alone, instead of Map.
 	Silu bool
 }
 

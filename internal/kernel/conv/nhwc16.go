@@ -63,8 +63,8 @@ const (
 	halfCols     = 32
 	stretch      = 32 // elements along K
 	stretchWords = stretch / 2
-	// mostBlocks bounds the blocks whose sums stay in the first cache, where something else than the
-	// kernel makes results of them, mostGroup those of a call.
+	// mostBlocks bounds the blocks whose sums stay in the first cache, where something else than
+	// the kernel makes results of them, mostGroup those of a call.
 	mostBlocks = 4
 	mostGroup  = 32
 )
@@ -234,8 +234,8 @@ func (o *NHWC16) tapAt(tap int) int {
 	return tap * roundUp(o.p.C, stretch)
 }
 
-// NHWC16Args are the arguments of a run. Y must not overlap the others, except that the residual may
-// be Y itself.
+// NHWC16Args are the arguments of a run. Y must not overlap the others, except that the residual
+// may be Y itself.
 type NHWC16Args struct {
 	X        []uint16  // N x H x W x C, of an image that is not planar
 	Planes   []float32 // N x C x H x W, of one that is

@@ -50,9 +50,9 @@ func (c *halfCall) model() {
 	}
 }
 
-// halfWhole is a product and what is made of its sums. The place of each row in finish.y, and in its
-// residual, is in a table, in bytes, whole blocks of them; it is negative for rows that are dropped.
-// The sums are of two blocks, whatever the rows.
+// halfWhole is a product and what is made of its sums. The place of each row in finish.y, and in
+// its residual, is in a table, in bytes, whole blocks of them; it is negative for rows that are
+// dropped. The sums are of two blocks, whatever the rows.
 type halfWhole struct {
 	halfCall
 	finish halfFinish // of one row; ldy counts for nothing

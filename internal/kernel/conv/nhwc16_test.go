@@ -51,7 +51,8 @@ func randomNHWC16(r *rand.Rand, planar bool) *halfCase {
 	pick := func(of ...int) int { return of[r.IntN(len(of))] }
 	c := &halfCase{planar: planar}
 	p := &c.p
-	p.N, p.C, p.M = pick(1, 1, 2), pick(1, 8, 16, 24, 32, 33, 64, 96), pick(1, 7, 16, 32, 40, 64, 96)
+	p.N, p.C = pick(1, 1, 2), pick(1, 8, 16, 24, 32, 33, 64, 96)
+	p.M = pick(1, 7, 16, 32, 40, 64, 96)
 	p.In, p.Kernel = [3]int{1, 1 + r.IntN(20), 1 + r.IntN(40)}, [3]int{1, 1, 1}
 	p.Stride, p.Dilate = [3]int{1, 1, 1}, [3]int{1, 1, 1}
 	if planar {
@@ -181,15 +182,16 @@ func TestNHWC16ComputesConvolutions(t *testing.T) {
 				got := tensor.BHalf(c.args.Y[j]).Float32()
 				if diff := math.Abs(float64(got - want)); !(diff <= math.Abs(float64(want))/256+
 					1e-5*scale) {
-					t.Fatalf("%+v planar %v: element %d is %v, want %v", c.p, c.planar, j, got, want)
+					t.Fatalf("%+v planar %v: element %d is %v, want %v", c.p, c.planar, j, got,
+						want)
 				}
 			}
 		}
 	})
 }
 
-// TestNHWC16IsItsDefinition compares the processor's tiles, and the assembly around them, with their
-// definition, bit by bit.
+// TestNHWC16IsItsDefinition compares the processor's tiles, and the assembly around them, with
+// their definition, bit by bit.
 func TestNHWC16IsItsDefinition(t *testing.T) {
 	if !HasNHWC16() {
 		t.Skip("no tiles")
@@ -224,8 +226,8 @@ func near16(a, b uint16) bool {
 	return math.Abs(float64(x-y)) <= math.Abs(float64(y))/127+1e-30
 }
 
-// TestNHWC16KeepsNaNsToThemselves holds that what is not finite reaches the outputs that see it and no
-// others.
+// TestNHWC16KeepsNaNsToThemselves holds that what is not finite reaches the outputs that see it and
+// no others.
 func TestNHWC16KeepsNaNsToThemselves(t *testing.T) {
 	onTiles(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
@@ -250,7 +252,8 @@ func TestNHWC16KeepsNaNsToThemselves(t *testing.T) {
 			for j, want := range c.reference(o) {
 				got := tensor.BHalf(c.args.Y[j]).Float32()
 				if (want-want == 0) != (got-got == 0) {
-					t.Fatalf("%+v planar %v: element %d is %v, want %v", c.p, c.planar, j, got, want)
+					t.Fatalf("%+v planar %v: element %d is %v, want %v", c.p, c.planar, j, got,
+						want)
 				}
 			}
 		}

@@ -15,8 +15,8 @@ func (c *tiledCall) fetch(w []float32) {
 	c.ahead, c.end = uintptr(unsafe.Pointer(&w[0])), uintptr(unsafe.Pointer(&w[len(w)-1]))
 }
 
-// bothBlocks adds up the addresses of the first two blocks of sums, so that the address of one tells
-// that of the other. They do not move while a call has them.
+// bothBlocks adds up the addresses of the first two blocks of sums, so that the address of one
+// tells that of the other. They do not move while a call has them.
 func bothBlocks(sums []float32) uintptr {
 	return uintptr(unsafe.Pointer(&sums[0])) + uintptr(unsafe.Pointer(&sums[halfRows*halfCols]))
 }

@@ -18,8 +18,8 @@ type windows16Call struct {
 	max      bool
 	silu     bool // instead of limits
 	lo, hi   float32
-	// three says that the elements are all of a window of 3 x 3, column by column, whose columns are
-	// neighbours, and xStep one or two of them.
+	// three says that the elements are all of a window of 3 x 3, column by column, whose columns
+	// are neighbours, and xStep one or two of them.
 	three bool
 }
 

@@ -14,7 +14,8 @@ const (
 	tileRows  = 16
 	tilesMR   = 2 * tileRows
 	tilesNR   = 2 * tileWords
-	// tilesKC bounds the words along K of a call, so that B, half of them, stays in the first cache.
+	// tilesKC bounds the words along K of a call, so that B, half of them, stays in the first
+	// cache.
 	tilesKC = 256
 	// tilesDepth bounds a block of K, in words, beyond which sums go through memory, and
 	// packedDepth where nothing has to be packed for it.
@@ -42,7 +43,8 @@ func (p *Params) level() level {
 // readsRows reports whether tiles can read rows of A where they lie: words as they are multiplied,
 // whole registers of them.
 func (p *Params) readsRows() bool {
-	return p.K > 0 && p.Format.bytes() && !p.PackedA && !p.TransA && p.FillA == nil && p.K%tileWords == 0
+	return p.K > 0 && p.Format.bytes() && !p.PackedA && !p.TransA && p.FillA == nil &&
+		p.K%tileWords == 0
 }
 
 // OnTiles reports whether products of the format are computed on tiles.
@@ -189,8 +191,8 @@ func (t *tile) onTiles(v level, n int) {
 	}
 }
 
-// onEach computes n tiles for who has no scratch: where whole rows of results lie beside each other,
-// there, and one by one otherwise.
+// onEach computes n tiles for who has no scratch: where whole rows of results lie beside each
+// other, there, and one by one otherwise.
 func (t *tile) onEach(v level, n int) {
 	if t.cols == tilesNR && t.ldc == tilesNR && t.rows > tileRows {
 		t.sum(v, 0, n, t.c, t.c)
@@ -275,7 +277,7 @@ type tileCall struct {
 	steps        int // of 16 words along K
 	rows, tiles  int
 	ldc          int // floats from one row of results to the next
-	rowA         int // words from one row of A to the next where it is read as it lies, 0 where packed
+	rowA         int // words from one row of A to the next where it is not packed, else 0
 	nextA, nextC int // bytes from one tile to the next
 	flags        uint32
 	// ahead is the address of what is fetched into the second cache meanwhile, aheadStep bytes for

@@ -97,8 +97,8 @@ func TestArgumentsOfTiles(t *testing.T) {
 			t.Errorf("%d rows: %v, distance %d; want %v", rows, g, a.aTile, want)
 		}
 		if a.config.palette != 1 || a.config.colBytes[7] != 64 || a.config.colBytes[8] != 0 ||
-			a.aStep != 64*rows || a.aRow != 64 || a.ldc != 160 || a.panels != 3 || a.add != 1 || a.aPanel != 7 ||
-			a.cPanel != 9 || a.ahead != 11 || a.aheadStep != 13 {
+			a.aStep != 64*rows || a.aRow != 64 || a.ldc != 160 || a.panels != 3 || a.add != 1 ||
+			a.aPanel != 7 || a.cPanel != 9 || a.ahead != 11 || a.aheadStep != 13 {
 			t.Errorf("%d rows: %+v", rows, a)
 		}
 	}

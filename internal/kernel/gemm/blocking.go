@@ -159,9 +159,9 @@ func (p Params) ReadsB() bool {
 
 // readsB reports whether panels of B are read where they lie, because too few tiles read each panel
 // for packing to pay. For one row of tiles packing never pays. For several rows it pays from fewer
-// rows on where K has few steps, as tiles of few steps wait for memory. Where K has many and B comes
-// from far, it pays for two rows of tiles: a tile reads each row of its panel from another place,
-// and copying reads the rows of some panels together.
+// rows on where K has few steps, as tiles of few steps wait for memory. Where K has many and B
+// comes from far, it pays for two rows of tiles: a tile reads each row of its panel from another
+// place, and copying reads the rows of some panels together.
 func (p *Params) readsB(v level) bool {
 	if v.converts() || p.PackedB || p.Fill != nil || p.TransB {
 		return false
@@ -184,7 +184,8 @@ const pairRows = 3
 
 // costs are those of the two operands.
 func (x *blocking) costs(p *Params) (a, b float64) {
-	a, b = cost(p.PackedA || x.directA || x.directRows, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
+	a = cost(p.PackedA || x.directA || x.directRows, p.FillA != nil)
+	b = cost(p.PackedB, p.Fill != nil)
 	if p.Format == BF16 && !p.PackedA && !x.directRows {
 		a *= pairRows
 	}

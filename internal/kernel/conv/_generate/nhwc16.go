@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/internal/asm"
 )
 
-// halves16 writes the kernels of images of bfloat16 whose channels lie in the last axis; package conv
-// defines what they compute with the methods model of halfCall and halfFinish, spreadGo and
+// halves16 writes the kernels of images of bfloat16 whose channels lie in the last axis; package
+// conv defines what they compute with the methods model of halfCall and halfFinish, spreadGo and
 // joinPlanesGo.
 func halves16(s *asm.File) {
 	// Words of pairs of planes in turn, as vectors of 16 have them.
@@ -275,8 +275,8 @@ func spread(s *asm.File) {
 		"DECQ CX", "JNZ pixel", "VZEROUPPER", "RET")
 }
 
-// joinPlanes writes pixels of four elements of up to four planes: SI, R9, R10 and R11 the planes, AX
-// those of which there are bits.
+// joinPlanes writes pixels of four elements of up to four planes: SI, R9, R10 and R11 the planes,
+// AX those of which there are bits.
 func joinPlanes(s *asm.File) {
 	s.Func("joinPlanesAVX512", "dst *uint16, planes *float32, plane, c, n int) (odd int", 48,
 		"does what joinPlanesGo does, for multiples of 16 pixels.")
