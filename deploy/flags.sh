@@ -39,7 +39,8 @@ weir="agent cmd/weir feed grad graph internal/chart internal/conformance/... int
   server/telemetry/... server/training server/web share/catalogue share/sim tensor/npy train/..."
 # As folders these would stand for more: what is beside each of them has the same name further down.
 paths="google.golang.org/grpc google.golang.org/grpc/resolver/... google.golang.org/grpc/status
-  google.golang.org/grpc/grpclog/... modernc.org/sqlite github.com/weirgpu/weir/zoo"
+  google.golang.org/grpc/grpclog/... modernc.org/sqlite github.com/weirgpu/weir/plan
+  github.com/weirgpu/weir/zoo"
 root=../../../../../../../../../../../../../../../../../../../..
 without() { for p; do printf " '-gcflags=%s=-l -dwarf=false'" "$p"; done; }
 in_folder() { # FOLDER PATTERN...: all is inlined of a folder whose name flags cannot hold

@@ -33,7 +33,7 @@ const (
 type tiled struct {
 	// places says how far from its position's pixel the bytes of each step lie.
 	places []int
-	width  int  // bytes of a step with weights that are not all 0: fewer where all stretches are short
+	width  int  // bytes of a step whose weights are not all 0, less where stretches are short
 	once   bool // whether most bytes are seen by one output
 	// pixel is how many bytes lie from one pixel to the next. In a copy whose pixels are an even
 	// number of lines of a cache there is one more: rows of A an odd number of lines apart are

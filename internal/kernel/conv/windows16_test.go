@@ -184,7 +184,8 @@ func TestWindows16IsItsDefinition(t *testing.T) {
 		for i := range y {
 			if same := y[i] == c.y[i] || y[i]&0x7fff > 0x7f80 && c.y[i]&0x7fff > 0x7f80; !same {
 				t.Fatalf("%d pixels, %d channels, %v, step %d, max %v, three %v: element %d is "+
-					"%#x, want %#x", c.pixels, c.channels, c.offs, c.xStep, c.max, c.three, i, y[i], c.y[i])
+					"%#x, want %#x", c.pixels, c.channels, c.offs, c.xStep, c.max, c.three, i,
+					y[i], c.y[i])
 			}
 		}
 		if !slices.EqualFunc(wide, c.wide, func(a, b float32) bool {

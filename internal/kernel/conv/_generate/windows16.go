@@ -58,7 +58,8 @@ func windows16Of(s *asm.File, name string, largest bool) {
 	s.Ops("ADDQ $8, R14", "DECQ DX", "JNZ tap")
 	if largest {
 		s.Ops("MOVL $0x7fc00000, AX", "VPBROADCASTD AX, Z25", "VMOVDQA32 Z25, K3, Z0",
-			"VMOVDQA32 Z25, K4, Z1", "VPSRLD $16, Z0, Z0", "VPANDD Z31, Z1, Z1", "VPORD Z0, Z1, Z0", "VMOVDQU16 Z0, K1, (R9)")
+			"VMOVDQA32 Z25, K4, Z1", "VPSRLD $16, Z0, Z0", "VPANDD Z31, Z1, Z1",
+			"VPORD Z0, Z1, Z0", "VMOVDQU16 Z0, K1, (R9)")
 	} else {
 		for i := range 2 {
 			s.Op("VMAXPS Z%d, Z28, Z%d", i, i)

@@ -26,7 +26,8 @@ func finishing(s *asm.File) {
 		"does what tile.finishGo does, for rows >= 1.")
 	s.Ops("MOVQ t+0(FP), DI", "MOVQ block+8(FP), SI", "MOVQ rows+16(FP), CX",
 		"MOVL tile_mask(DI), DX", "KMOVW DX, K1", "SHRL $16, DX", "KMOVW DX, K2",
-		"MOVQ tile_c(DI), R8", "MOVQ tile_ldc(DI), R9", "SHLQ $2, R9", "MOVQ tile_res(DI), R10", "MOVQ tile_ldr(DI), R11", "SHLQ $2, R11",
+		"MOVQ tile_c(DI), R8", "MOVQ tile_ldc(DI), R9", "SHLQ $2, R9", "MOVQ tile_res(DI), R10",
+		"MOVQ tile_ldr(DI), R11", "SHLQ $2, R11",
 		"MOVQ tile_bias(DI), R12", "MOVL tile_flags(DI), AX")
 	for i, field := range []string{"alpha", "beta", "lo", "hi"} {
 		s.Op("VBROADCASTSS tile_%s(DI), Z%d", field, finishAlpha+i)
