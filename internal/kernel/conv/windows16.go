@@ -30,14 +30,16 @@ type Windows16 struct {
 	out    [2]int
 	blocks int // of 32 channels
 	rows   int // of results in a chunk
+	parts  int // of the channels of an image, each a chunk of Mean16
 }
 
 const (
 	block16 = 32
 	// MostWindow16 bounds the elements of a window, other than that of Mean16.
 	MostWindow16 = 256
-	// elements of results in a chunk
+	// elements of results in a chunk, and of images in one of Mean16
 	chunk16 = 16 << 10
+	mean16  = 32 << 10
 )
 
 // NewWindows16 plans windows of p's geometry, which has depth 1. For Mean16 only N, C and the size
@@ -61,6 +63,7 @@ func NewWindows16(p Params, kind Window16Kind) (*Windows16, error) {
 	o := &Windows16{p: p, kind: kind, out: [2]int{out[1], out[2]},
 		blocks: (p.C + block16 - 1) / block16}
 	o.rows = max(1, chunk16/(o.out[1]*p.C))
+	o.parts = min(max(1, p.In[1]*p.In[2]*p.C/mean16), o.blocks)
 	return o, nil
 }
 
@@ -70,7 +73,7 @@ func (o *Windows16) Out() [2]int { return o.out }
 // Chunks returns the number of independent pieces of work.
 func (o *Windows16) Chunks() int {
 	if o.kind == Mean16 {
-		return o.p.N
+		return o.p.N * o.parts
 	}
 	return o.p.N * ((o.out[0] + o.rows - 1) / o.rows)
 }
@@ -142,26 +145,29 @@ func (o *Windows16) Run(c int, a *Window16Args, scratch []float32) {
 	}
 }
 
-// mean adds up an image.
-func (o *Windows16) mean(image int, a *Window16Args, scratch []float32) {
-	pixels, c := o.p.In[1]*o.p.In[2], o.p.C
+// mean adds up a part of the channels of an image.
+func (o *Windows16) mean(c int, a *Window16Args, scratch []float32) {
+	pixels, size := o.p.In[1]*o.p.In[2], o.p.C
+	image, part := c/o.parts, c%o.parts
+	lo := part * o.blocks / o.parts * block16
+	n := min((part+1)*o.blocks/o.parts*block16, size) - lo
 	var offs, at [MostWindow16]int
-	sums := a.Means[image*c:][:c]
+	sums := a.Means[image*size+lo:][:n]
 	clear(sums)
-	x := a.X[image*pixels*c:][:pixels*c]
-	part, ones := scratch[:c], scratch[c:][:2*block16]
+	x := a.X[image*pixels*size:][:pixels*size][lo:]
+	some, ones := scratch[:n], scratch[size:][:2*block16]
 	for i := range block16 {
 		ones[i], ones[block16+i] = 0, 1/float32(pixels)
 	}
 	for first := 0; first < pixels; first += MostWindow16 {
-		n := min(MostWindow16, pixels-first)
-		for i := range n {
-			offs[i] = 2 * i * c
+		taps := min(MostWindow16, pixels-first)
+		for i := range taps {
+			offs[i] = 2 * i * size
 		}
-		w := windows16Call{x: x[first*c:], w: ones, wide: part, offs: offs[:n], at: at[:n],
-			pixels: 1, channels: c, lo: negInf, hi: posInf}
+		w := windows16Call{x: x[first*size:], w: ones, wide: some, offs: offs[:taps],
+			at: at[:taps], pixels: 1, channels: n, lo: negInf, hi: posInf}
 		w.run()
-		vec.Add(sums, sums, part)
+		vec.Add(sums, sums, some)
 	}
 }
 

@@ -130,6 +130,24 @@ func (c *halfCase) compareWindows(t *testing.T, o *Windows16, a *Window16Args) {
 	}
 }
 
+// TestMean16ChunksAreShort holds that means of large images are cut into chunks too.
+func TestMean16ChunksAreShort(t *testing.T) {
+	for _, s := range []struct{ c, in, least int }{
+		{7, 300, 1}, {32, 112, 1}, {33, 112, 2}, {96, 112, 3}, {1280, 7, 1}, {2048, 7, 3},
+		{512, 56, 16},
+	} {
+		o, err := NewWindows16(Params{N: 2, C: s.c, Window: Window{In: [3]int{1, s.in, s.in}}},
+			Mean16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := o.Chunks(); n < 2*s.least {
+			t.Errorf("%d channels of %d x %d: %d chunks, want at least %d", s.c, s.in, s.in, n,
+				2*s.least)
+		}
+	}
+}
+
 // asThree has a call see windows of 3 x 3.
 func (c *windows16Call) asThree(r *rand.Rand) {
 	wide := 3 + c.pixels*2 + r.IntN(4)
