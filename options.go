@@ -63,7 +63,9 @@ type Precision = pass.Precision
 const (
 	FP32 = pass.FP32 // single precision; the default
 	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in
-	// single precision. Results agree with those of FP32 to two or three digits.
+	// single precision. On processors with tiles images between convolutions, and those that a
+	// convolution computes for an output, are rounded too. Results agree with those of FP32 to two
+	// or three digits.
 	BF16 = pass.BF16
 	// Auto is BF16 without the last products before an output.
 	Auto = pass.Auto
