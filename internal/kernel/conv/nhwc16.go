@@ -46,9 +46,10 @@ type NHWC16 struct {
 	width  int    // outputs of a row that are kept
 	apart  int    // elements from what an output sees to what the next does
 	// offs are the bytes from where an output sees first to each stretch, and seen the elements of
-	// each that are its own.
+	// each that are its own. In a copy of what one output sees, stretches lie where side says.
 	offs []int
 	seen []int
+	side []int
 	// a chunk is a part of an image's blocks of outputs, of so many each, and a part of the panels
 	panels                 int
 	blocks                 int
@@ -124,6 +125,7 @@ func (o *NHWC16) see(c int) {
 	p := &o.p
 	add := func(at, n int) {
 		for i := 0; i < n; i += stretch {
+			o.side = append(o.side, 2*stretch*len(o.offs))
 			o.offs = append(o.offs, 2*(at+i))
 			o.seen = append(o.seen, min(stretch, n-i))
 		}

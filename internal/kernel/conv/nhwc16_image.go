@@ -79,12 +79,8 @@ func (o *NHWC16) fillRow(a *NHWC16Args, row []uint16, r int) {
 func (r *halfRun) separate(c *halfCall, first, end int) {
 	o, k := r.o, r.o.k()
 	rows := vec.AsHalves(r.apart[:halfRows*k/2])
-	offs := make([]int, len(o.offs))
-	for s := range offs {
-		offs[s] = 2 * s * stretch
-	}
 	part := *c
-	part.offs, part.lda, part.x = offs, 2*k, rows
+	part.offs, part.lda, part.x = o.side, 2*k, rows
 	for b := first; b < end; b += halfRows {
 		clear(rows)
 		part.rows = min(halfRows, end-b)

@@ -260,6 +260,65 @@ func TestNHWC16KeepsNaNsToThemselves(t *testing.T) {
 	})
 }
 
+// TestNHWC16ForgetsNaNs holds that a run has what it computes, and allocates, from its own image,
+// whatever the one before had.
+func TestNHWC16ForgetsNaNs(t *testing.T) {
+	onTiles(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(11, 12))
+		c := &halfCase{planar: true, p: Params{N: 1, C: 3, M: 40,
+			Window: square(1, 1, 9, 3, 2, 1, 1).Window}}
+		o, err := NewNHWC16(c.p, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.fill(r, o)
+		c.run(o)
+		want, x := slices.Clone(c.args.Y), c.args.Planes[50]
+		c.args.Planes[50] = float32(math.NaN())
+		c.run(o)
+		if !c.args.odd.Load() || slices.Equal(c.args.Y, want) {
+			t.Error("a NaN is not seen")
+		}
+		c.args.Planes[50] = x
+		c.run(o)
+		if c.args.odd.Load() || !slices.Equal(c.args.Y, want) {
+			t.Error("what was no number is remembered")
+		}
+	})
+}
+
+// TestNHWC16AllocatesNothing holds that runs allocate nothing.
+func TestNHWC16AllocatesNothing(t *testing.T) {
+	if !HasNHWC16() {
+		t.Skip("no tiles")
+	}
+	r := rand.New(rand.NewPCG(13, 14))
+	for i := range 12 {
+		c := randomNHWC16(r, i%2 == 0)
+		o, err := NewNHWC16(c.p, c.planar)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.fill(r, o)
+		if c.planar && i%4 == 0 {
+			c.args.Planes[0] = float32(math.NaN())
+		}
+		scratch := make([]float32, o.ScratchLen())
+		n := testing.AllocsPerRun(3, func() {
+			c.args.Begin()
+			for i := range o.ImageChunks() {
+				o.FillImage(i, &c.args)
+			}
+			for i := range o.Chunks() {
+				o.Run(i, &c.args, scratch)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%+v planar %v: %v allocations", c.p, c.planar, n)
+		}
+	}
+}
+
 // halfShape is a convolution of c channels to m, of k x k, on a square image.
 type halfShape struct{ c, m, in, k, stride int }
 
