@@ -287,6 +287,32 @@ func TestNHWC16ForgetsNaNs(t *testing.T) {
 	})
 }
 
+// TestNHWC16OnTilesThatAreGone holds that what is planned for tiles is computed by their definition
+// where the system keeps none any more, as here on most machines.
+func TestNHWC16OnTilesThatAreGone(t *testing.T) {
+	if cpuinfo.TilesKept() {
+		t.Skip("the system keeps tiles")
+	}
+	r := rand.New(rand.NewPCG(15, 16))
+	for i := range 8 {
+		undo := cpuinfo.TilesByDefinition()
+		c := randomNHWC16(r, i%2 == 0)
+		o, err := NewNHWC16(c.p, c.planar)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.fill(r, o)
+		c.run(o)
+		want := slices.Clone(c.args.Y)
+		clear(c.args.Y)
+		undo()
+		c.run(o)
+		if !slices.Equal(c.args.Y, want) {
+			t.Fatalf("%+v planar %v: other results without tiles", c.p, c.planar)
+		}
+	}
+}
+
 // TestNHWC16AllocatesNothing holds that runs allocate nothing.
 func TestNHWC16AllocatesNothing(t *testing.T) {
 	if !HasNHWC16() {
