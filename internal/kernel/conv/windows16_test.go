@@ -30,8 +30,13 @@ func randomWindows(r *rand.Rand, kind Window16Kind) *halfCase {
 	if kind == Depthwise16 && r.IntN(2) == 0 {
 		p.Clamp, p.Lo, p.Hi = true, 0, float32(pick(1, 6))
 	}
-	if kind == Depthwise16 && r.IntN(3) == 0 {
-		p.Map = func(dst, x []float32) { vec.HardSwish(dst, x) }
+	if kind == Depthwise16 {
+		switch r.IntN(6) {
+		case 0, 1:
+			p.Map = func(dst, x []float32) { vec.HardSwish(dst, x) }
+		case 2:
+			p.Silu, p.Clamp = true, false
+		}
 	}
 	return c
 }
@@ -99,6 +104,9 @@ func (c *halfCase) compareWindows(t *testing.T, o *Windows16, a *Window16Args) {
 	want := make([]float32, p.N*p.C*results)
 	switch o.kind {
 	case Depthwise16:
+		if p.Silu {
+			p.Map = func(dst, x []float32) { vec.Silu(dst, x) }
+		}
 		Reference(p, &Args{X: wide, W: c.w, Bias: c.args.Bias, Y: want})
 	case Max16:
 		ReferencePool(PoolParams{Window: p.Window, Kind: MaxPool, Planes: p.N * p.C,
