@@ -167,6 +167,19 @@ func TestRandomProducts(t *testing.T) {
 	})
 }
 
+// TestWholePanelsOfNothing packs whole panels of columns of no rows.
+func TestWholePanelsOfNothing(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 4))
+		for _, format := range []Format{F32, BF16} {
+			for i := range 8 {
+				checkAgainstReference(t, r, Params{M: 3, N: 64, Format: format, PackedA: i&1 > 0,
+					PackedB: i&2 > 0, TransB: i&4 > 0})
+			}
+		}
+	})
+}
+
 func TestEveryTile(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))

@@ -77,7 +77,7 @@ func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 		}
 		return
 	}
-	if v.tiles() && (trans || n%nr == 0) {
+	if v.tiles() && k > 0 && (trans || n%nr == 0) {
 		packTilesPanels(v, dst, b, k, n, ld, trans)
 		return
 	}
