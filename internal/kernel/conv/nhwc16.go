@@ -38,7 +38,8 @@ type NHWC16 struct {
 	copies bool
 	images int    // that are stored one after the other
 	size   int    // elements of a pixel of what tiles read
-	phases [2]int // of rows and columns
+	step   [2]int // from one row or column of a phase to the next, in the image
+	phases [2]int // of rows and columns, those that outputs see
 	high   int    // rows of a phase
 	wide   int    // pixels of a row of a phase
 	flat   int    // outputs of an image, those that are dropped included
@@ -98,23 +99,29 @@ func (o *NHWC16) place() {
 		max(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) == 0
 	o.copies = o.planar || !one || p.C%stretch != 0
 	if !o.copies {
-		o.images, o.size, o.phases = 1, p.C, [2]int{1, 1}
+		o.images, o.size, o.step, o.phases = 1, p.C, [2]int{1, 1}, [2]int{1, 1}
 		o.high, o.wide = 1, p.N*p.In[1]*p.In[2]
 		o.flat, o.line, o.width, o.apart = o.wide, o.wide, o.wide, p.C
 		o.see(p.C)
 		return
 	}
 	o.images = p.N
-	o.phases = [2]int{p.Stride[1], p.Stride[2]}
+	o.step = [2]int{p.Stride[1], p.Stride[2]}
 	o.size, o.apart = roundUp(p.C, stretch), roundUp(p.C, stretch)
 	last := func(axis int) int { return (p.Kernel[axis] - 1) * p.Dilate[axis] }
 	o.high = o.out[0] + last(1)/p.Stride[1]
 	o.wide = o.out[1] + last(2)/p.Stride[2]
 	o.line, o.width = o.wide, o.out[1]
 	if o.planar {
-		o.phases[1], o.size, o.apart = 1, 4, 4*p.Stride[2]
+		o.step[1], o.size, o.apart = 1, 4, 4*p.Stride[2]
 		o.wide = roundUp((o.out[1]-1)*p.Stride[2]+p.Kernel[2], p.Stride[2])
 		o.line = o.wide / p.Stride[2]
+	}
+	o.phases = o.step
+	for i := range o.phases {
+		if p.Kernel[i+1] == 1 {
+			o.phases[i] = 1
+		}
 	}
 	o.flat = (o.out[0]-1)*o.line + o.width
 	o.see(p.C)
@@ -133,12 +140,12 @@ func (o *NHWC16) see(c int) {
 	for ky := range p.Kernel[1] {
 		y := ky * p.Dilate[1]
 		if o.planar {
-			add(o.pixel(y%o.phases[0], 0, y/o.phases[0], 0)*o.size, o.size*p.Kernel[2])
+			add(o.pixel(y%o.step[0], 0, y/o.step[0], 0)*o.size, o.size*p.Kernel[2])
 			continue
 		}
 		for kx := range p.Kernel[2] {
 			x := kx * p.Dilate[2]
-			add(o.pixel(y%o.phases[0], x%o.phases[1], y/o.phases[0], x/o.phases[1])*o.size, c)
+			add(o.pixel(y%o.step[0], x%o.step[1], y/o.step[0], x/o.step[1])*o.size, c)
 		}
 	}
 }

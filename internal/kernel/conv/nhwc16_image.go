@@ -48,13 +48,13 @@ func (o *NHWC16) fillRow(a *NHWC16Args, row []uint16, r int) {
 	y, phase := r%o.high, r/o.high%(o.phases[0]*o.phases[1])
 	image, phaseY, phaseX := r/o.high/(o.phases[0]*o.phases[1]), phase/o.phases[1],
 		phase%o.phases[1]
-	at := y*o.phases[0] + phaseY - p.PadLo[1]
+	at := y*o.step[0] + phaseY - p.PadLo[1]
 	if at < 0 || at >= p.In[1] {
 		clear(row)
 		return
 	}
 	// pixel x of the row is pixel x*step + first of the image's
-	step, first := o.phases[1], phaseX-p.PadLo[2]
+	step, first := o.step[1], phaseX-p.PadLo[2]
 	lo := max(0, (step-1-first)/step)
 	hi := min(o.wide, max(lo, (p.In[2]-first+step-1)/step))
 	clear(row[:lo*o.size])
