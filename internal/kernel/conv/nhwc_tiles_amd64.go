@@ -37,8 +37,8 @@ type tiledArgs struct {
 func (c *tiledCall) run() {
 	steps := len(c.places)
 	t := tiledArgs{a: &c.image[0], dst: &c.y[0], b: &c.weights[0], places: &c.places[0],
-		kept: &c.kept[0], lda: c.lda, ldd: c.ldd, aTile: tileRows * c.lda, count: steps, left: steps,
-		blocks: len(c.kept), pairs: (tileRows + steps - 1) / steps, plain: 2,
+		kept: &c.kept[0], lda: c.lda, ldd: c.ldd, aTile: tileRows * c.lda, count: steps,
+		left: steps, blocks: len(c.kept), pairs: (tileRows + steps - 1) / steps, plain: 2,
 		mask: uint32(1)<<c.channels - 1, shift: c.shift, at: c.grid.from(c.first)}
 	if c.once {
 		t.once = 1
