@@ -21,8 +21,9 @@ cd "$(dirname "$0")/.."
 std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
   crypto/internal/fips140/ecdsa crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
-  internal/fmtsort internal/zstd io/fs mime/... net/url fmt log log/slog/... math/big
-  os/exec regexp/... text/tabwriter text/template
+  encoding/pem internal/fmtsort internal/zstd io/fs mime/... net/netip net/url
+  fmt log log/slog/... math/big
+  os os/exec path/filepath regexp/... text/tabwriter text/template
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
   vendor/golang.org/x/text/..."
 others="filippo.io/... go.yaml.in/... github.com/spf13/... github.com/coreos/...
@@ -32,15 +33,17 @@ others="filippo.io/... go.yaml.in/... github.com/spf13/... github.com/coreos/...
   google.golang.org/protobuf@.../internal/descfmt google.golang.org/protobuf@.../internal/filedesc
   google.golang.org/protobuf@.../internal/impl google.golang.org/protobuf@.../proto
   google.golang.org/protobuf@.../reflect/... modernc.org/sqlite@.../lib oras.land/..."
-weir="agent cmd/weir feed grad graph internal/chart internal/conformance/... internal/op/microsoft
-  internal/page internal/pass internal/roofline internal/terminal/... internal/trace internal/tune
-  kube/place kube/sim onnx plan/cache scenario/... server server/audit server/auth server/client
+weir="agent cmd/weir device/far device/machine feed grad graph internal/chart
+  internal/conformance/... internal/nvml internal/op/microsoft internal/op/ml internal/page
+  internal/pass internal/process internal/roofline internal/seat internal/shim/...
+  internal/terminal/... internal/trace internal/tune internal/yamlfile
+  kube/place kube/sim plan/cache scenario/... server server/audit server/auth server/client
   server/config server/jobs server/kept server/repo server/sealed server/source server/store
   server/telemetry/... server/training server/web share/catalogue share/sim tensor/npy train/..."
 # As folders these would stand for more: what is beside each of them has the same name further down.
 paths="google.golang.org/grpc google.golang.org/grpc/resolver/... google.golang.org/grpc/status
   google.golang.org/grpc/grpclog/... modernc.org/sqlite github.com/weirgpu/weir/plan
-  github.com/weirgpu/weir/zoo"
+  github.com/weirgpu/weir github.com/weirgpu/weir/zoo"
 root=../../../../../../../../../../../../../../../../../../../..
 without() { for p; do printf " '-gcflags=%s=-l -dwarf=false'" "$p"; done; }
 in_folder() { # FOLDER PATTERN...: all is inlined of a folder whose name flags cannot hold

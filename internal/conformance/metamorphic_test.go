@@ -129,6 +129,11 @@ func ways(r *rand.Rand, short bool) []way {
 	for n := range mostThreads - 1 {
 		again.threads = 1 + (again.threads+n)%mostThreads
 		again.restored, again.symbols = coin(), symbols(r.IntN(4))
+		if again.symbols == sloppy && again.off != "" && again.off != every {
+			// folding alone believes one name for sizes that differ, where what else would have
+			// made the shapes it needs is off: an error of kind graph.ErrNames
+			again.symbols = repeated
+		}
 		all = append(all, again)
 	}
 	for i := range all {

@@ -33,10 +33,9 @@ func startPixels(s *scope) rule {
 		return func(*graph.Node) *Patch { return nil }
 	}
 	return func(n *graph.Node) *Patch {
-		if s.precision == Auto && slices.ContainsFunc(n.Out, func(v *graph.Value) bool {
-			return s.output[v]
-		}) {
-			return nil // nothing averages out what rounding an output costs
+		if n.Type != "GlobalAveragePool" &&
+			slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return s.output[v] }) {
+			return nil // an output is not rounded, as means are not
 		}
 		if n.Type == "Conv" {
 			return s.pixelConv(n)
