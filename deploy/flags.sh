@@ -19,7 +19,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
-  crypto/internal/fips140/ecdsa crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
+  crypto/internal/fips140/ecdsa crypto/internal/fips140/nistec/fiat
+  crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
   encoding/pem internal/fmtsort internal/zstd io/fs mime/... net/netip net/url
   fmt log log/slog/... math/big
@@ -34,7 +35,7 @@ others="filippo.io/... go.yaml.in/... github.com/spf13/... github.com/coreos/...
   google.golang.org/protobuf@.../internal/impl google.golang.org/protobuf@.../proto
   google.golang.org/protobuf@.../reflect/... modernc.org/sqlite@.../lib oras.land/..."
 weir="agent cmd/weir device/far device/machine feed grad graph internal/chart
-  internal/conformance/... internal/nvml internal/op/microsoft internal/op/ml internal/page
+  internal/conformance/... internal/nvml internal/op/microsoft internal/page
   internal/pass internal/process internal/roofline internal/seat internal/shim/...
   internal/terminal/... internal/trace internal/tune internal/yamlfile
   kube/place kube/sim plan/cache scenario/... server server/audit server/auth server/client

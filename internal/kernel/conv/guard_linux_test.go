@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weirgpu/weir/internal/cputest"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 )
 
 // TestNothingOutsideIsTouched pools and convolves images of all widths about those of vectors that
@@ -76,7 +77,7 @@ func convolveFenced(t *testing.T, r *rand.Rand, p Params, atStart bool) {
 
 // TestNothingOutsideIsTouchedByTiles convolves images of bytes that end where memory does.
 func TestNothingOutsideIsTouchedByTiles(t *testing.T) {
-	if !HasNHWC() || !wantTiles() {
+	if !HasNHWC() || !gemm.U8S8.OnTiles() {
 		t.Skip("this processor has no tiles")
 	}
 	r := rand.New(rand.NewPCG(23, 3))

@@ -10,13 +10,7 @@ import (
 
 // HasNHWC16 reports whether [NHWC16] has kernels, which it has on processors whose tiles multiply
 // bfloat16. It asks the system for their use.
-func HasNHWC16() bool {
-	if cpuinfo.WantDefinedTiles() {
-		return true
-	}
-	gemm.SettleTiles()
-	return cpuinfo.HasTiles()
-}
+func HasNHWC16() bool { return gemm.BF16.OnTiles() }
 
 // NHWC16 is a planned convolution of one group of images of bfloat16 on Intel's tiles. The channels
 // of images and results lie in the last axis (NHWC), so that 32 channels of 16 neighbouring pixels

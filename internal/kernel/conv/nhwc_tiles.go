@@ -3,7 +3,6 @@ package conv
 import (
 	"math/bits"
 
-	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/kernel/gemm"
 	"github.com/weirgpu/weir/internal/kernel/vec"
 )
@@ -56,15 +55,9 @@ type tiled struct {
 	tail int
 }
 
-// wantTiles reports whether products of bytes are computed on tiles: see [gemm.SettleTiles].
-func wantTiles() bool {
-	gemm.SettleTiles()
-	return cpuinfo.WantDefinedTiles() || cpuinfo.HasTiles()
-}
-
 // planTiles lays the convolution out for tiles, where it pays.
 func (o *NHWC) planTiles(flip bool) {
-	if o.p.N*o.out[0]*o.out[1] < fewestTiled || !wantTiles() {
+	if o.p.N*o.out[0]*o.out[1] < fewestTiled || !gemm.U8S8.OnTiles() {
 		return
 	}
 	p := &o.p

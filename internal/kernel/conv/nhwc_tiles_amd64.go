@@ -2,18 +2,10 @@
 
 package conv
 
-// tiledConfig is what LDTILECFG reads: palette 1, and the rows and bytes of a row of each register.
-type tiledConfig struct {
-	palette  uint8
-	_        [15]uint8
-	colBytes [16]uint16
-	rows     [16]uint8
-}
-
 // tiledArgs is a call of the assembly, which reads this struct, counts blocks down and moves ahead.
 // Distances are bytes.
 type tiledArgs struct {
-	config     tiledConfig
+	config     tileConfig
 	a, dst     *byte
 	b          *float32
 	places     *int    // of each step

@@ -10,7 +10,7 @@ import (
 // TestArgumentsOfTiledCalls states how much of the registers a call uses: LDTILECFG refuses what is
 // beyond them, and what is loaded beyond the rows of an image is not the image's.
 func TestArgumentsOfTiledCalls(t *testing.T) {
-	if n := unsafe.Sizeof(tiledConfig{}); n != 64 {
+	if n := unsafe.Sizeof(tileConfig{}); n != 64 {
 		t.Errorf("a configuration has %d bytes", n)
 	}
 	for rows, want := range map[int][3]int{ // of the upper registers, of the lower, to the 17th

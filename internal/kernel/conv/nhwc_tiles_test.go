@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/generated"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 )
 
 // randomTiled draws a convolution of one group that fills tiles: several steps along K, several
@@ -56,7 +57,7 @@ func TestNHWCByTilesDefinition(t *testing.T) {
 // TestNHWCOnTiles holds the processor's tiles to the definition of a convolution, and so to what is
 // computed without them.
 func TestNHWCOnTiles(t *testing.T) {
-	if !HasNHWC() || !wantTiles() {
+	if !HasNHWC() || !gemm.U8S8.OnTiles() {
 		t.Skip("this processor has no tiles")
 	}
 	defer collectOften()()
@@ -72,7 +73,7 @@ func FuzzNHWCOnTiles(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		if !HasNHWC() || !wantTiles() {
+		if !HasNHWC() || !gemm.U8S8.OnTiles() {
 			t.Skip("this processor has no tiles")
 		}
 		r := rand.New(rand.NewPCG(seed, 63))

@@ -47,7 +47,8 @@ func (p *Params) readsRows() bool {
 		p.K%tileWords == 0
 }
 
-// OnTiles reports whether products of the format are computed on tiles.
+// OnTiles reports whether products of the format are computed on tiles. The first to ask has the
+// system asked for their use: see [SettleTiles].
 func (p Format) OnTiles() bool { return currentLevel(p).tiles() }
 
 // PacksOnce reports whether an A that changes from run to run is better packed once, by
