@@ -245,6 +245,30 @@ func TestHeld(t *testing.T) {
 
 const small32 = uint32(small)
 
+// TestHeldOfNoHandler: what came of a call whose handler never begins, since the transport does not
+// know how its messages are packed, is given back: while the connection goes on, and with its end.
+func TestHeldOfNoHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, server.Options{}, identity)
+		for _, stays := range []time.Duration{3 * interval, 0} {
+			r := w.raw(t)
+			r.call(t, 1, "ModelInfer", hpack.HeaderField{Name: "grpc-encoding", Value: "tar"})
+			r.send(t, 1, false, []byte{0, 0, 1, 0, 0})
+			if got := <-r.ended; got != codes.Unimplemented {
+				t.Errorf("a message of which nobody knows how it is packed: %v", got)
+			}
+			r.send(t, 1, false, make([]byte, 10_000))
+			time.Sleep(stays)
+			if stays > 0 {
+				w.nothing(t)
+			}
+			_ = r.Conn.Close()
+			time.Sleep(3 * interval)
+			w.nothing(t)
+		}
+	})
+}
+
 // TestFields: a message with more fields than any has is refused before there is memory for them.
 func TestFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

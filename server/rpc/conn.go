@@ -141,9 +141,10 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 // interval is how often calls and answers that are not done are looked at.
 const interval = time.Second
 
-// look sees to it that scan is called; c.mu is held.
+// look sees to it that scan is called, after the connection's end too: calls whose handlers never
+// begin hold what came of them until then. c.mu is held.
 func (c *conn) look() {
-	if c.timer == nil && !c.closed {
+	if c.timer == nil {
 		c.timer = time.AfterFunc(interval, c.scan)
 	}
 }
