@@ -78,10 +78,16 @@ func (s *Server) inferred(ctx context.Context, name, number string, r *oip.Reque
 	}{Answer{server: s, version: v}, task{follow: q}}
 	a := &both.Answer
 	a.task = &both.task
+	kept := false
+	defer func() {
+		if !kept { // after a panic, too, which Drain would wait for
+			a.Close()
+		}
+	}()
 	if err := v.infer(ctx, r, a); err != nil {
-		a.Close()
 		return nil, fault(err)
 	}
+	kept = true
 	return a, nil
 }
 

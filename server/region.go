@@ -32,11 +32,13 @@ func (s *Server) lend(ctx context.Context, r *oip.Request) (l *lent, err error) 
 		}
 	}()
 	var size int64
+	reads := false
 	for i := range r.Inputs {
 		in := &r.Inputs[i]
 		if in.Region == nil {
 			continue
 		}
+		reads = true
 		if l, err = s.region(ctx, l, in.Region); err != nil {
 			return l, fmt.Errorf("input %.200q: %w", in.Name, err)
 		}
@@ -56,7 +58,7 @@ func (s *Server) lend(ctx context.Context, r *oip.Request) (l *lent, err error) 
 			return l, fmt.Errorf("output %.200q: %w", o.Name, err)
 		}
 	}
-	if l == nil || size == 0 {
+	if !reads {
 		return l, nil
 	}
 	return l, l.read(r, size)

@@ -122,6 +122,7 @@ func TestSharedMemoryRefused(t *testing.T) {
 		{request(2, region(4092, 8), nil), oip.Invalid, "Invalid offset + byte size"},
 		{request(2, region(1<<62, 1<<62), nil), oip.Invalid, "Invalid offset + byte size"},
 		{request(3, region(0, 8), nil), oip.Invalid, "takes 12 bytes"},
+		{request(2, region(0, 0), nil), oip.Invalid, "takes 8 bytes"},
 		{request(2, &oip.Region{Name: "q", Size: 8}, nil), oip.NotFound, "Unable to find"},
 		{request(2, region(0, 8), region(4092, 8)), oip.Invalid, "Invalid offset"},
 		{request(2, region(0, 8), region(4092, 4)), oip.Invalid, "has 8 bytes"},

@@ -128,7 +128,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestPanicCounts: a request whose handler panics is not one that was answered well.
+// TestPanicCounts: a request whose handler panics is not one that was answered well, and no stop
+// waits for it.
 func TestPanicCounts(t *testing.T) {
 	s := begin(t, Options{}, digitsSource())
 	s.models["digits"].newest().types = nil
@@ -143,6 +144,11 @@ func TestPanicCounts(t *testing.T) {
 	if q := s.models["digits"].newest().counts.Statistics().Requests; q.Success.Count != 0 ||
 		q.Fail.Count != 1 {
 		t.Errorf("%+v", q)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active != 0 {
+		t.Errorf("%d requests are under way", s.active)
 	}
 }
 
