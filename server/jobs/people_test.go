@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -175,6 +176,30 @@ func TestTurns(t *testing.T) {
 	}
 	for _, j := range jobs {
 		p.doubled(t, j.ID, 20)
+	}
+}
+
+// TestTurnsAfterRemovals: an account that removes its jobs as they end has no more turns for it.
+func TestTurnsAfterRemovals(t *testing.T) {
+	d := &doubler{count: map[float32]int{}}
+	p := begin(t, t.TempDir(), Options{Begin: make(chan struct{})}, d.source("double", 1))
+	all := []auth.Grant{{Pattern: "*", Rights: auth.Job}}
+	ann := auth.With(t.Context(), &auth.Account{Name: "ann", Grants: all})
+	bob := auth.With(t.Context(), &auth.Account{Name: "bob", Grants: all})
+	for i, who := range []context.Context{ann, bob, ann, ann, bob} {
+		p.double(t, who, fmt.Sprint(i), 1)
+	}
+	for i, want := range []string{"ann", "bob", "ann", "bob", "ann"} {
+		j, _, err := p.jobs.claim()
+		if err != nil || j == nil || j.Account != want {
+			t.Fatalf("turn %d is that of %+v (%v), want %s's", i, j, err, want)
+		}
+		if want == "bob" {
+			continue
+		}
+		if err := errors.Join(p.jobs.Cancel(ann, j.ID), p.jobs.Remove(ann, j.ID)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
