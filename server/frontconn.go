@@ -308,12 +308,13 @@ func (c *frontConn) infer(h *head, body []byte, q *telemetry.Request) (sent bool
 	return err == nil, nil // as over net/http, where a client that is gone has its answer, too
 }
 
-// decode reads a request of a client, whose requests are often alike.
+// decode reads a request of a client, whose requests are often alike, and so small that the memory
+// which it has beside its bytes is not counted.
 func (c *frontConn) decode(v *version, h *head, body []byte) (*oip.Request, error) {
 	if h.header > 0 {
-		return c.memo.Decode(body, h.header)
+		return c.memo.Decode(body, h.header, nil)
 	}
-	return v.decode(body, h.header)
+	return v.decode(body, h.header, nil)
 }
 
 // frontRoom is what an answer's head has room in.

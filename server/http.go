@@ -380,25 +380,25 @@ func (b *body) request(w http.ResponseWriter, r *http.Request, v *version) (*oip
 	}
 	given := r.Header.Get(headerLength)
 	if given == "" {
-		return v.decode(all, -1)
+		return v.decode(all, -1, b)
 	}
 	header, err := strconv.Atoi(given)
 	if err != nil || header < 0 {
 		return nil, fmt.Errorf("%w: %s is %.40q: give a number of bytes", oip.ErrRequest,
 			headerLength, given)
 	}
-	return v.decode(all, header)
+	return v.decode(all, header, b)
 }
 
 // decode reads a body of which header bytes are JSON, all where that is negative.
-func (v *version) decode(body []byte, header int) (*oip.Request, error) {
+func (v *version) decode(body []byte, header int, hold oip.Holder) (*oip.Request, error) {
 	switch {
 	case header < 0:
 		header = len(body)
 	case header == 0:
-		return v.raw(body)
+		return v.raw(body, hold)
 	}
-	return oip.Decode(body, header)
+	return oip.Decode(body, header, hold)
 }
 
 // read reads the whole body of a request, and decompresses it.
@@ -445,7 +445,7 @@ func (b *body) readAll(from io.Reader, expected int64) ([]byte, error) {
 			if expected >= int64(len(all)) {
 				room = min(room, expected+1) // one more finds the end
 			}
-			if err := b.grow(room); err != nil {
+			if err := b.Hold(room); err != nil {
 				return nil, err
 			}
 			all = append(make([]byte, 0, room), all...)
@@ -472,8 +472,8 @@ func unread(err error) error {
 	return fmt.Errorf("%w: the body: %w", oip.ErrRequest, err)
 }
 
-// grow takes so many bytes more of those that the server has for bodies.
-func (b *body) grow(more int64) error {
+// Hold takes so many bytes more of those that the server has for bodies, as oip.Holder has it.
+func (b *body) Hold(more int64) error {
 	if err := b.of.Hold(more); err != nil {
 		return err
 	}

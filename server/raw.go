@@ -11,7 +11,7 @@ import (
 // raw is the request whose body is nothing but the data of the model's one input
 // (Inference-Header-Content-Length: 0): all its dimensions are known but one at most, or the first,
 // which is 1 if others are not known either. Of an input of text it is the one element.
-func (v *version) raw(body []byte) (*oip.Request, error) {
+func (v *version) raw(body []byte, hold oip.Holder) (*oip.Request, error) {
 	if len(v.metadata.Inputs) != 1 {
 		return nil, fmt.Errorf("%w: model %s has %d inputs: a body without JSON is for models "+
 			"that have one", oip.ErrRequest, v.name, len(v.metadata.Inputs))
@@ -21,7 +21,7 @@ func (v *version) raw(body []byte) (*oip.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := rawTensor(in.Type.DType, shape, body)
+	t, err := rawTensor(in.Type.DType, shape, body, hold)
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", in.Name, err)
 	}
@@ -30,9 +30,10 @@ func (v *version) raw(body []byte) (*oip.Request, error) {
 }
 
 // rawTensor is a tensor of bytes as they come; text has no length in front of it then.
-func rawTensor(d tensor.DType, shape []int, body []byte) (*tensor.Tensor, error) {
+func rawTensor(d tensor.DType, shape []int, body []byte, hold oip.Holder) (*tensor.Tensor,
+	error) {
 	if d != tensor.String {
-		return oip.FromBytes(d, shape, body)
+		return oip.FromBytes(d, shape, body, hold)
 	}
 	if n, err := tensor.Count(shape); err != nil || n != 1 {
 		return nil, fmt.Errorf("%w: it has the shape %v, and a body without JSON is one element",

@@ -92,10 +92,9 @@ func (l *lent) read(r *oip.Request, size int64) error {
 			return err
 		}
 	}
-	if err := l.server.Hold(size); err != nil {
+	if err := l.Hold(size); err != nil {
 		return err
 	}
-	l.held = size
 	l.buffer = copies.Get().(*[]byte)
 	if int64(cap(*l.buffer)) < size {
 		*l.buffer = make([]byte, size)
@@ -111,12 +110,21 @@ func (l *lent) read(r *oip.Request, size int64) error {
 		rest = rest[in.Region.Size:]
 		err := memoryFault(l.regions[in.Region.Name].Read(raw, in.Region.Offset))
 		if err == nil {
-			l.inputs[in.Name], err = oip.FromBytes(in.Tensor.DType, in.Tensor.Shape, raw)
+			l.inputs[in.Name], err = oip.FromBytes(in.Tensor.DType, in.Tensor.Shape, raw, l)
 		}
 		if err != nil {
 			return fmt.Errorf("input %.200q: %w", in.Name, err)
 		}
 	}
+	return nil
+}
+
+// Hold takes so many bytes more of those that the server has for bodies, as oip.Holder has it.
+func (l *lent) Hold(more int64) error {
+	if err := l.server.Hold(more); err != nil {
+		return err
+	}
+	l.held += more
 	return nil
 }
 

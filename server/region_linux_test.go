@@ -170,6 +170,24 @@ func TestSharedMemoryTogether(t *testing.T) {
 	}
 }
 
+// TestSharedMemoryGrown: text that is read from shared memory takes more than its bytes there, of
+// the same bound.
+func TestSharedMemoryGrown(t *testing.T) {
+	s := begin(t, Options{Memory: "/", Bodies: 8192}, pairSource)
+	_, key := sharedFile(t, 4096)
+	if err := s.RegisterMemory(t.Context(), shm.Info{Name: "r", Key: key, Size: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	r := &oip.Request{Inputs: []oip.Input{{Name: "s", Region: &oip.Region{Name: "r", Size: 4000},
+		Tensor: &tensor.Tensor{DType: tensor.String, Shape: []int{1000}}}}}
+	if _, err := s.Infer(t.Context(), "pair", "", r); oip.KindOf(err) != oip.Unavailable {
+		t.Error(err)
+	}
+	if n := s.bodies.Load(); n != 0 {
+		t.Errorf("%d bytes are held without a request", n)
+	}
+}
+
 // TestSharedMemoryOff: who does not ask for it has none.
 func TestSharedMemoryOff(t *testing.T) {
 	s := begin(t, Options{}, pairSource)

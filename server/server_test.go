@@ -209,7 +209,7 @@ func probabilities(t *testing.T, r *http.Response) *tensor.Tensor {
 	}
 	// an answer's outputs look like a request's inputs
 	body = bytes.Replace(body, []byte(`"outputs"`), []byte(`"inputs"`), 1)
-	answer, err := oip.Decode(body, header-1)
+	answer, err := oip.Decode(body, header-1, nil)
 	if err != nil || len(answer.Inputs) != 1 || answer.Inputs[0].Name != "probabilities" {
 		t.Fatalf("%s: %v", body, err)
 	}

@@ -112,7 +112,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, q *telemetry.R
 		w.Header().Set("Connection", "close")
 		return err
 	}
-	request, err := oip.DecodeGenerate(all, v.shown().Inputs)
+	request, err := oip.DecodeGenerate(all, v.shown().Inputs, &body)
 	if err != nil {
 		return err
 	}

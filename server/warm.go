@@ -105,7 +105,7 @@ func (v *version) warmInput(x *oip.WarmupInput, rows int64) (*tensor.Tensor, err
 		if err != nil {
 			return nil, err
 		}
-		return oip.FromBytes(d, shape, b)
+		return oip.FromBytes(d, shape, b, nil)
 	case x.RandomData:
 		return random(rand.New(rand.NewPCG(1, 2)), d, shape), nil
 	case x.ZeroData:

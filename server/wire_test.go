@@ -73,7 +73,7 @@ func BenchmarkWire(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := v.raw(make([]byte, 256))
+		r, err := v.raw(make([]byte, 256), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func BenchmarkWire(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := v.raw(make([]byte, 256))
+		r, err := v.raw(make([]byte, 256), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -218,7 +218,7 @@ func decode(length time.Duration) (decoding, error) {
 		return float64(n) / 1e6 / time.Since(began).Seconds()
 	}
 	d := decoding{Weir: rate(func() error {
-		_, err := oip.Decode(body, len(body))
+		_, err := oip.Decode(body, len(body), nil)
 		return err
 	})}
 	d.Standard = rate(func() error {

@@ -20,7 +20,7 @@ func TestRequestAppend(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(body, []byte("before")) {
 		t.Fatalf("%q, %v", body, err)
 	}
-	got, err := Decode(body[len("before"):], header)
+	got, err := Decode(body[len("before"):], header, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

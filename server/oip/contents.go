@@ -34,7 +34,7 @@ var places = map[tensor.DType]place{
 
 // contents reads the elements of a tensor from messages InferTensorContents, which protobuf joins
 // where there are several.
-func contents(dt tensor.DType, shape []int, all []field) (*tensor.Tensor, error) {
+func contents(dt tensor.DType, shape []int, all []field, hold Holder) (*tensor.Tensor, error) {
 	at, ok := places[dt]
 	if !ok {
 		return nil, fmt.Errorf("%w: %s is sent in raw_input_contents only", ErrRequest,
@@ -48,16 +48,13 @@ func contents(dt tensor.DType, shape []int, all []field) (*tensor.Tensor, error)
 	for _, f := range all {
 		bytes += len(f.bytes)
 	}
-	if n > bytes { // memory follows what came, not what was announced
-		return nil, fmt.Errorf("%w: %s%v has %d elements, for which contents of %d bytes are too "+
-			"few", ErrRequest, datatypes[dt], shape, n, bytes)
+	if n > bytes/at.least() { // memory follows what came, not what was announced
+		return nil, fmt.Errorf("%w: %s%v has %d elements, which stand in %s, and contents of %d "+
+			"bytes are too few for them", ErrRequest, datatypes[dt], shape, n, at.name, bytes)
 	}
 	e := elements{dt: dt, t: &tensor.Tensor{DType: dt, Shape: shape}, n: n}
-	if dt == tensor.String {
-		e.t.Strings = make([]string, 0, n)
-	} else {
-		e.size = dt.Size()
-		e.t.Data = make([]byte, 0, n*e.size)
+	if err := e.take(bytes, hold); err != nil {
+		return nil, err
 	}
 	for i := range all {
 		if err := all[i].each(func(f *field) error { return e.read(f, at) }); err != nil {
@@ -71,12 +68,42 @@ func contents(dt tensor.DType, shape []int, all []field) (*tensor.Tensor, error)
 	return e.t, nil
 }
 
+// least is how many bytes an element has at least.
+func (at *place) least() int {
+	switch at.kind {
+	case protowire.Fixed64Type:
+		return 8
+	case protowire.Fixed32Type:
+		return 4
+	case protowire.BytesType:
+		return 2 // its tag and its length
+	}
+	return 1
+}
+
 // elements are those of a tensor that is being read.
 type elements struct {
 	dt      tensor.DType
 	t       *tensor.Tensor
 	n       int // of its shape
 	size, i int
+}
+
+// take makes room for the elements that so many bytes have.
+func (e *elements) take(bytes int, hold Holder) error {
+	if e.dt == tensor.String {
+		err := held(hold, e.n*textBytes+bytes)
+		if err == nil {
+			e.t.Strings = make([]string, 0, e.n)
+		}
+		return err
+	}
+	e.size = e.dt.Size()
+	err := held(hold, e.n*e.size)
+	if err == nil {
+		e.t.Data = make([]byte, 0, e.n*e.size)
+	}
+	return err
 }
 
 func (e *elements) read(f *field, at place) error {

@@ -12,14 +12,15 @@ import (
 
 // Decode reads the body of an inference request over HTTP: header bytes of JSON, then the binary
 // data of those inputs that have some, in their order. Without binary data header is len(body).
-// Tensors share the memory of body where they can. The error is of kind [ErrRequest].
-func Decode(body []byte, header int) (*Request, error) {
+// Tensors share the memory of body where they can; hold is asked for other memory. The error is of
+// kind [ErrRequest], or that of hold.
+func Decode(body []byte, header int, hold Holder) (*Request, error) {
 	if header < 0 || header > len(body) {
 		return nil, fmt.Errorf("%w: Inference-Header-Content-Length is %d, and the body has %d "+
 			"bytes",
 			ErrRequest, header, len(body))
 	}
-	d := decoder{cursor: cursor{b: body[:header]}, rest: body[header:]}
+	d := decoder{cursor: cursor{b: body[:header]}, rest: body[header:], hold: hold}
 	d.drafts, d.r.Inputs = d.first.draft[:0], d.first.input[:0]
 	if err := d.request(); err != nil {
 		return nil, err
@@ -45,6 +46,8 @@ func Decode(body []byte, header int) (*Request, error) {
 type decoder struct {
 	cursor
 	rest   []byte // binary data that no input has taken
+	hold   Holder
+	named  int // parameters
 	r      Request
 	drafts []draft
 	first  struct { // room for the one input that most have
@@ -96,12 +99,15 @@ func (d *decoder) params(own string, to *any) (Parameters, error) {
 		case to != nil && key == own:
 			*to = v
 			return nil
+		case d.named == mostParameters:
+			return tooMany("parameters", mostParameters)
+		case len(p) == MaxValues:
+			return tooMany("parameters", MaxValues)
 		case p == nil:
 			p = Parameters{}
-		case len(p) == MaxValues:
-			return tooMany("parameters")
 		}
 		p[key] = v
+		d.named++
 		return nil
 	})
 	return p, err
@@ -129,7 +135,7 @@ func (d *decoder) param(key string) (any, error) {
 
 func (d *decoder) output() error {
 	if len(d.r.Outputs) == MaxValues {
-		return tooMany("outputs")
+		return tooMany("outputs", MaxValues)
 	}
 	var o Output
 	err := d.object(func(key string) (err error) {
@@ -151,7 +157,7 @@ func (d *decoder) output() error {
 // they do with every known client.
 func (d *decoder) draft() error {
 	if len(d.drafts) == MaxValues {
-		return tooMany("inputs")
+		return tooMany("inputs", MaxValues)
 	}
 	var in draft
 	err := d.object(func(key string) (err error) {
@@ -180,8 +186,11 @@ func (d *decoder) shape() ([]int, error) {
 	shape := make([]int, 0, 4)
 	err := d.array(func() error {
 		n, err := d.number()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case len(shape) == MaxRank:
+			return tooMany("dimensions", MaxRank)
 		}
 		v, ok := n.signed(strconv.IntSize)
 		if !ok || v < 0 {
@@ -255,7 +264,7 @@ func (d *decoder) input(in *draft) (Input, error) {
 	case in.tensor != nil && in.data == nil:
 		out.Tensor = in.tensor
 	case in.tensor == nil && in.data != nil:
-		late := decoder{cursor: cursor{b: d.b[:in.at+len(in.data)], at: in.at}}
+		late := decoder{cursor: cursor{b: d.b[:in.at+len(in.data)], at: in.at}, hold: d.hold}
 		out.Tensor, err = late.elements(in.datatype, in.shape)
 	default:
 		err = fmt.Errorf("%w: give data, or binary_data_size, once", ErrRequest)
@@ -276,16 +285,16 @@ func (d *decoder) binary(in *draft) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return FromBytes(dt, in.shape, raw)
+	return FromBytes(dt, in.shape, raw, d.hold)
 }
 
 // FromBytes is the tensor whose elements stand in raw, little-endian and row-major, as the
 // protocol has binary data: numbers as they are, BOOL as a byte of 0 or 1, and before each element
-// of BYTES its length as 4 bytes. Numbers share the memory of raw. The error is of kind
-// [ErrRequest].
-func FromBytes(dt tensor.DType, shape []int, raw []byte) (*tensor.Tensor, error) {
+// of BYTES its length as 4 bytes. Numbers share the memory of raw; hold is asked for that of text.
+// The error is of kind [ErrRequest], or that of hold.
+func FromBytes(dt tensor.DType, shape []int, raw []byte, hold Holder) (*tensor.Tensor, error) {
 	if dt == tensor.String {
-		return stringsOf(shape, raw)
+		return stringsOf(shape, raw, hold)
 	}
 	want, err := tensor.ByteCount(dt, shape)
 	if err != nil {
@@ -306,7 +315,7 @@ func FromBytes(dt tensor.DType, shape []int, raw []byte) (*tensor.Tensor, error)
 }
 
 // stringsOf reads elements of BYTES.
-func stringsOf(shape []int, raw []byte) (*tensor.Tensor, error) {
+func stringsOf(shape []int, raw []byte, hold Holder) (*tensor.Tensor, error) {
 	n, err := tensor.Count(shape)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
@@ -315,6 +324,9 @@ func stringsOf(shape []int, raw []byte) (*tensor.Tensor, error) {
 	if n > len(raw)/prefix {
 		return nil, fmt.Errorf("%w: BYTES%v has %d elements, for which %d bytes are too few",
 			ErrRequest, shape, n, len(raw))
+	}
+	if err := held(hold, n*textBytes+len(raw)); err != nil {
+		return nil, err
 	}
 	all := make([]string, 0, n)
 	for len(all) < n {
@@ -347,10 +359,17 @@ func (d *decoder) elements(datatype string, shape []int) (*tensor.Tensor, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	if left := len(d.b) - d.at; n > left {
+	least, size := 2, dt.Size() // of JSON, with the comma
+	if dt == tensor.String {
+		least, size = 3, textBytes
+	}
+	if left := len(d.b) - d.at; n > (left+1)/least {
 		return nil, fmt.Errorf("%w: %s%v has %d elements, and %d bytes of JSON are left",
 			ErrRequest,
 			datatype, shape, n, left)
+	}
+	if err := held(d.hold, n*size); err != nil {
+		return nil, err
 	}
 	t, one, err := d.filler(dt, n)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 // object of JSON whose members are inputs by name, id, the object parameters and, of others that
 // are single values, more parameters. An input is one value, or an array, flat or nested; its shape
 // is that of the declared input, of which the last open dimension takes what there is, and others
-// are 1. The error is of kind [ErrRequest].
-func DecodeGenerate(body []byte, inputs []TensorFields) (*Request, error) {
-	d := decoder{cursor: cursor{b: body}}
+// are 1. hold is asked for memory. The error is of kind [ErrRequest], or that of hold.
+func DecodeGenerate(body []byte, inputs []TensorFields, hold Holder) (*Request, error) {
+	d := decoder{cursor: cursor{b: body}, hold: hold}
 	d.r.Parameters = Parameters{}
 	declared := map[string]*TensorFields{}
 	for i := range inputs {
@@ -30,10 +30,10 @@ func DecodeGenerate(body []byte, inputs []TensorFields) (*Request, error) {
 			p, err = d.params("", nil)
 			maps.Copy(d.r.Parameters, p)
 			if len(d.r.Parameters) > MaxValues && err == nil {
-				err = tooMany("parameters")
+				err = tooMany("parameters", MaxValues)
 			}
 		case len(d.r.Parameters) >= MaxValues:
-			return tooMany("parameters")
+			return tooMany("parameters", MaxValues)
 		default:
 			d.r.Parameters[key], err = d.param(key)
 		}
@@ -60,7 +60,7 @@ func (d *decoder) generated(in *TensorFields) error {
 	if err != nil {
 		return err
 	}
-	again := decoder{cursor: cursor{b: d.b[:d.at], at: begin}}
+	again := decoder{cursor: cursor{b: d.b[:d.at], at: begin}, hold: d.hold}
 	t, err := again.elements(in.Datatype, shape)
 	if err != nil {
 		return fmt.Errorf("input %.200q: %w", in.Name, err)

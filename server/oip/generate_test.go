@@ -16,7 +16,7 @@ var generateFields = []TensorFields{{"x", "INT32", []int64{-1, 2}}, {"s", "BYTES
 // is no input is a parameter.
 func TestGenerate(t *testing.T) {
 	r, err := DecodeGenerate([]byte(`{"id":"7","x":[[1,2],[3,4]],"s":"a","one":2.5,"b":[true],
-		"parameters":{"timeout":5},"sequence_id":"q","sequence_start":true}`), generateFields)
+		"parameters":{"timeout":5},"sequence_id":"q","sequence_start":true}`), generateFields, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,8 @@ func TestGenerate(t *testing.T) {
 		`{"id":3}`:              "",
 		`{"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: "",
 	} {
-		if _, err := DecodeGenerate([]byte(body), generateFields); !errors.Is(err, ErrRequest) ||
+		_, err := DecodeGenerate([]byte(body), generateFields, nil)
+		if !errors.Is(err, ErrRequest) ||
 			!strings.Contains(err.Error(), says) {
 			t.Errorf("%.40s: %v, want %q", body, err, says)
 		}
@@ -53,12 +54,12 @@ func TestGenerate(t *testing.T) {
 // TestParametersWithoutNames: a name may be empty, wherever parameters are, and there are not more
 // of them in several objects than in one.
 func TestParametersWithoutNames(t *testing.T) {
-	r, err := DecodeGenerate([]byte(`{"parameters":{"":1},"":2}`), generateFields)
+	r, err := DecodeGenerate([]byte(`{"parameters":{"":1},"":2}`), generateFields, nil)
 	if err != nil || fmt.Sprint(r.Parameters) != "map[:2]" {
 		t.Errorf("%v, %v", r, err)
 	}
 	body := []byte(`{"outputs":[{"name":"y","parameters":{"":1}}],"parameters":{"":2}}`)
-	r, err = Decode(body, len(body))
+	r, err = Decode(body, len(body), nil)
 	if err != nil || fmt.Sprint(r.Parameters, r.Outputs[0].Parameters) != "map[:2] map[:1]" {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -73,7 +74,7 @@ func TestParametersWithoutNames(t *testing.T) {
 	}
 	twice := `{"parameters":{"x":1` + many.String() + `},"parameters":{"y":1` +
 		strings.ReplaceAll(many.String(), "a", "b") + `}}`
-	if _, err := DecodeGenerate([]byte(twice), nil); !errors.Is(err, ErrRequest) {
+	if _, err := DecodeGenerate([]byte(twice), nil, nil); !errors.Is(err, ErrRequest) {
 		t.Errorf("more parameters than there may be, in two objects: %v", err)
 	}
 }
@@ -106,7 +107,7 @@ func FuzzGenerate(f *testing.F) {
 	f.Add([]byte(`{"s":[],"x":[[],[1,2e0]],"q":null}`))
 	f.Add([]byte(`{"parameters":{"":1},"":""}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r, err := DecodeGenerate(body, generateFields)
+		r, err := DecodeGenerate(body, generateFields, nil)
 		if err != nil {
 			if !errors.Is(err, ErrRequest) {
 				t.Fatal(err)

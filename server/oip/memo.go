@@ -22,10 +22,10 @@ const mostRemembered = 1 << 10
 
 // Decode is the function [Decode]. What requests have in common beside their data is theirs
 // together, and must not be written.
-func (m *Memo) Decode(body []byte, header int) (*Request, error) {
+func (m *Memo) Decode(body []byte, header int, hold Holder) (*Request, error) {
 	if header < 0 || header > len(body) || len(m.json) == 0 ||
 		!bytes.Equal(m.json, body[:header]) || len(body)-header != m.behind {
-		r, err := Decode(body, header)
+		r, err := Decode(body, header, hold)
 		if err == nil {
 			m.remember(body, header, r)
 		}
@@ -39,9 +39,9 @@ func (m *Memo) Decode(body []byte, header int) (*Request, error) {
 	r.Inputs = append(both.first[:0], m.of.Inputs...)
 	for i := range r.Inputs {
 		in, n := &r.Inputs[i], m.sizes[i]
-		t, err := FromBytes(m.types[i], m.of.Inputs[i].Tensor.Shape, rest[:n:n])
+		t, err := FromBytes(m.types[i], m.of.Inputs[i].Tensor.Shape, rest[:n:n], hold)
 		if err != nil {
-			return Decode(body, header) // which says it in full
+			return Decode(body, header, hold) // which says it in full
 		}
 		in.Tensor, rest = t, rest[n:]
 	}

@@ -38,8 +38,8 @@ func TestMemoIsDecode(t *testing.T) {
 	} {
 		body := []byte(c.json + c.data)
 		for _, header := range []int{len(c.json), len(c.json), len(body), len(body) + 1, -1} {
-			want, errWant := Decode(body, header)
-			got, err := m.Decode(body, header)
+			want, errWant := Decode(body, header, nil)
+			got, err := m.Decode(body, header, nil)
 			if fmt.Sprint(err) != fmt.Sprint(errWant) || !reflect.DeepEqual(got, want) {
 				t.Errorf("%d, %d: %+v, %v, and Decode %+v, %v", i, header, got, err, want, errWant)
 			}
@@ -53,13 +53,13 @@ func TestMemoKeepsNothing(t *testing.T) {
 	var m Memo
 	header := len(two(""))
 	body := []byte(two("") + "12345678\x01")
-	first, err := m.Decode(body, header)
+	first, err := m.Decode(body, header, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := []byte(two("") + "abcdefgh\x00")
 	clear(body)
-	second, err := m.Decode(again, header)
+	second, err := m.Decode(again, header, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +73,9 @@ func TestMemoKeepsNothing(t *testing.T) {
 func TestMemoRemembers(t *testing.T) {
 	var m Memo
 	header, body := len(two("")), []byte(two("")+"12345678\x01")
-	ask := func(decode func([]byte, int) (*Request, error)) float64 {
+	ask := func(decode func([]byte, int, Holder) (*Request, error)) float64 {
 		return testing.AllocsPerRun(100, func() {
-			if _, err := decode(body, header); err != nil {
+			if _, err := decode(body, header, nil); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -17,9 +17,10 @@ type Message struct {
 
 // DecodeMessage reads a ModelInferRequest (inference.proto of package inferencepb), which may lie
 // in several pieces of memory. Raw contents share the memory of the piece that they lie in, and are
-// put together where that is several. The error is of kind [ErrRequest].
-func DecodeMessage(all ...[]byte) (*Message, error) {
-	p, d := piecesOf(all...), message{}
+// put together where that is several; hold is asked for other memory. The error is of kind
+// [ErrRequest], or that of hold.
+func DecodeMessage(hold Holder, all ...[]byte) (*Message, error) {
+	p, d := piecesOf(all...), message{hold: hold}
 	for p.left > 0 {
 		f, err := p.next()
 		if err == nil {
@@ -46,13 +47,18 @@ func DecodeMessage(all ...[]byte) (*Message, error) {
 // message is a request that is being read.
 type message struct {
 	m      Message
+	hold   Holder
 	drafts []rough
 	raw    [][]byte
 	used   int // of raw
+
+	named    int // parameters
+	contents int // of all inputs
 }
 
 // rough is an input as its fields come.
 type rough struct {
+	of             *message
 	name, datatype string
 	shape          []int
 	parameters     Parameters
@@ -69,16 +75,16 @@ func (d *message) field(f *field) error {
 	case 3:
 		return f.text(&d.m.ID)
 	case 4:
-		return parameter(&d.m.Parameters, f)
+		return d.parameter(&d.m.Parameters, f)
 	case 5:
 		if len(d.drafts) == MaxValues {
-			return tooMany("inputs")
+			return tooMany("inputs", MaxValues)
 		}
-		d.drafts = append(d.drafts, rough{shape: []int{}})
+		d.drafts = append(d.drafts, rough{of: d, shape: []int{}})
 		return f.each(d.drafts[len(d.drafts)-1].field)
 	case 6:
 		if len(d.m.Outputs) == MaxValues {
-			return tooMany("outputs")
+			return tooMany("outputs", MaxValues)
 		}
 		var o Output
 		err := f.each(func(f *field) error {
@@ -86,7 +92,7 @@ func (d *message) field(f *field) error {
 			case 1:
 				return f.text(&o.Name)
 			case 2:
-				return parameter(&o.Parameters, f)
+				return d.parameter(&o.Parameters, f)
 			}
 			return nil
 		})
@@ -94,7 +100,7 @@ func (d *message) field(f *field) error {
 		return err
 	case 7:
 		if len(d.raw) == MaxValues {
-			return tooMany("raw_input_contents")
+			return tooMany("raw_input_contents", MaxValues)
 		}
 		d.raw = append(d.raw, f.bytes)
 		return f.is(protowire.BytesType)
@@ -111,6 +117,9 @@ func (in *rough) field(f *field) error {
 		return f.text(&in.datatype)
 	case 3:
 		return f.numbers(protowire.VarintType, func(v uint64) error {
+			if len(in.shape) == MaxRank {
+				return tooMany("dimensions", MaxRank)
+			}
 			if int64(v) < 0 || v > math.MaxInt {
 				return fmt.Errorf("%w: input %.200q: dimension %d: give a number that is not "+
 					"negative", ErrRequest, in.name, int64(v))
@@ -119,11 +128,12 @@ func (in *rough) field(f *field) error {
 			return nil
 		})
 	case 4:
-		return parameter(&in.parameters, f)
+		return in.of.parameter(&in.parameters, f)
 	case 5:
-		if len(in.contents) == MaxValues {
-			return tooMany("contents")
+		if in.of.contents == MaxValues {
+			return tooMany("contents", MaxValues)
 		}
+		in.of.contents++
 		in.contents = append(in.contents, *f)
 		return f.is(protowire.BytesType)
 	}
@@ -155,12 +165,12 @@ func (d *message) input(in *rough) (Input, error) {
 		err = fmt.Errorf("%w: contents are given, and raw_input_contents, which excludes them",
 			ErrRequest)
 	case len(d.raw) == 0:
-		out.Tensor, err = contents(dt, in.shape, in.contents)
+		out.Tensor, err = contents(dt, in.shape, in.contents, d.hold)
 	case d.used == len(d.raw):
 		err = fmt.Errorf("%w: raw_input_contents has %d entries, and none for this input",
 			ErrRequest, len(d.raw))
 	default:
-		out.Tensor, err = FromBytes(dt, in.shape, d.raw[d.used])
+		out.Tensor, err = FromBytes(dt, in.shape, d.raw[d.used], d.hold)
 		d.used++
 	}
 	return out, err
@@ -175,7 +185,7 @@ func away(dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 }
 
 // parameter reads an entry of map<string, InferParameter>.
-func parameter(to *Parameters, f *field) error {
+func (d *message) parameter(to *Parameters, f *field) error {
 	var key string
 	var value any
 	err := f.each(func(f *field) error {
@@ -197,10 +207,14 @@ func parameter(to *Parameters, f *field) error {
 	if *to == nil {
 		*to = Parameters{}
 	}
+	if d.named == mostParameters {
+		return tooMany("parameters", mostParameters)
+	}
 	if len(*to) == MaxValues {
-		return tooMany("parameters")
+		return tooMany("parameters", MaxValues)
 	}
 	(*to)[key] = value
+	d.named++
 	return nil
 }
 
@@ -230,6 +244,6 @@ func choice(value *any, f *field) error {
 	return f.is(protowire.VarintType)
 }
 
-func tooMany(what string) error {
-	return fmt.Errorf("%w: more than %d %s", ErrRequest, MaxValues, what)
+func tooMany(what string, most int) error {
+	return fmt.Errorf("%w: more than %d %s", ErrRequest, most, what)
 }

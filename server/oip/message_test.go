@@ -73,7 +73,7 @@ func TestContents(t *testing.T) {
 			"contents": input(c.datatype, []int64{2}, c.contents),
 			"raw":      raw(c.datatype, []int64{2}, AppendBytes(nil, c.want)),
 		} {
-			r, err := DecodeMessage(written(t, m))
+			r, err := DecodeMessage(nil, written(t, m))
 			if err != nil {
 				t.Errorf("%s, %s: %v", c.datatype, way, err)
 				continue
@@ -84,7 +84,7 @@ func TestContents(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"FP16", "BF16"} {
-		r, err := DecodeMessage(written(t, raw(name, []int64{1}, []byte{1, 2})))
+		r, err := DecodeMessage(nil, written(t, raw(name, []int64{1}, []byte{1, 2})))
 		if err != nil || len(r.Inputs[0].Tensor.Data) != 2 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -104,7 +104,7 @@ func TestUnpacked(t *testing.T) {
 	b = protowire.AppendFixed32(protowire.AppendTag(b, 99, protowire.Fixed32Type), 1)
 	b = appendString(b, 2, "INT32")
 	b = appendBytes(b, 5, c[2:])
-	r, err := DecodeMessage(appendBytes(nil, 5, b))
+	r, err := DecodeMessage(nil, appendBytes(nil, 5, b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestMessageFields(t *testing.T) {
 		Parameters: map[string]*pb.InferParameter{"classification": three}},
 		{Name: "z", Parameters: map[string]*pb.InferParameter{"shared_memory_region": name,
 			"shared_memory_byte_size": three, "shared_memory_offset": three}}}
-	r, err := DecodeMessage(written(t, m))
+	r, err := DecodeMessage(nil, written(t, m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestMessageRefuses(t *testing.T) {
 		{region(map[string]*pb.InferParameter{"shared_memory_region": name,
 			"shared_memory_byte_size": size}), "byte_size"},
 	} {
-		_, err := DecodeMessage(written(t, c.m))
+		_, err := DecodeMessage(nil, written(t, c.m))
 		if !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%.200v: %v, want %q of kind ErrRequest", c.m, err, c.says)
 		}
@@ -226,7 +226,7 @@ func TestMessageRefuses(t *testing.T) {
 		"not UTF-8":     {0x0a, 1, 0xff},
 		"within a numb": {0x2a, 3, 0x1a, 1, 0x80},
 	} {
-		if _, err := DecodeMessage(b); !errors.Is(err, ErrRequest) ||
+		if _, err := DecodeMessage(nil, b); !errors.Is(err, ErrRequest) ||
 			!strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, want %q of kind ErrRequest", b, err, says)
 		}
@@ -236,7 +236,7 @@ func TestMessageRefuses(t *testing.T) {
 // TestInPlace: raw contents are not copied where they lie in one piece.
 func TestInPlace(t *testing.T) {
 	b := written(t, raw("UINT8", []int64{4}, []byte{1, 2, 3, 4}))
-	r, err := DecodeMessage(b)
+	r, err := DecodeMessage(nil, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,9 +316,9 @@ func FuzzMessage(f *testing.F) {
 		f.Add(written(f, m), uint16(7))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, at uint16) {
-		r, err := DecodeMessage(b)
+		r, err := DecodeMessage(nil, b)
 		cut := min(int(at), len(b))
-		split, splitErr := DecodeMessage(b[:cut/2], b[cut/2:cut], nil, b[cut:])
+		split, splitErr := DecodeMessage(nil, b[:cut/2], b[cut/2:cut], nil, b[cut:])
 		if (err == nil) != (splitErr == nil) {
 			t.Fatalf("in one piece %v, in several %v", err, splitErr)
 		}

@@ -44,7 +44,7 @@ func TestDecode(t *testing.T) {
 		{one(`"more":{"a":[null,1e5,{}]},"shape":[1],"datatype":"UINT8","data":[255]`),
 			tensor.From([]uint8{255}, 1)},
 	} {
-		r, err := Decode([]byte(c.body), len(c.body))
+		r, err := Decode([]byte(c.body), len(c.body), nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.body, err)
 			continue
@@ -60,7 +60,7 @@ func TestDecodeFields(t *testing.T) {
 	body := `{"id":"7","parameters":{"timeout":5,"f":0.5,"s":"t","binary_data_output":true},` +
 		`"inputs":[],"outputs":[{"name":"a"},{"name":"b","parameters":{"binary_data":false,` +
 		`"classification":3}}]}`
-	r, err := Decode([]byte(body), len(body))
+	r, err := Decode([]byte(body), len(body), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestDecodeFields(t *testing.T) {
 	}
 	body = one(`"datatype":"INT8","shape":[3],"parameters":{"shared_memory_region":"r",` +
 		`"shared_memory_byte_size":3,"shared_memory_offset":2}`)
-	if r, err = Decode([]byte(body), len(body)); err != nil {
+	if r, err = Decode([]byte(body), len(body), nil); err != nil {
 		t.Fatal(err)
 	}
 	if in := r.Inputs[0]; *in.Region != (Region{"r", 2, 3}) || in.Tensor.Len() != 3 ||
@@ -150,7 +150,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"outputs":[{"name":"a","parameters":{"binary_data":1}}]}`:                      "binary_data",
 		`{"inputs":[{"name":"x",` + x + `"data":[1]},{"name":"x",` + x + `"data":[1]}]}`: "twice",
 	} {
-		_, err := Decode([]byte(body), len(body))
+		_, err := Decode([]byte(body), len(body), nil)
 		if says == "" {
 			if err != nil && !errors.Is(err, ErrRequest) {
 				t.Errorf("%s: %v", body, err)
@@ -169,7 +169,7 @@ func TestBinary(t *testing.T) {
 		`{"binary_data_size":11}},{"name":"b","datatype":"INT32","shape":[1],"data":[5]},` +
 		`{"name":"c","datatype":"FP16","shape":[1],"parameters":{"binary_data_size":2}}]}`
 	tail := "\x03\x00\x00\x00abc\x00\x00\x00\x00" + "\x00\x3c"
-	r, err := Decode([]byte(head+tail), len(head))
+	r, err := Decode([]byte(head+tail), len(head), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,16 +183,17 @@ func TestBinary(t *testing.T) {
 	for _, bad := range []string{"", tail[:12], tail + "x", "\x04" + tail[1:],
 		"\xff\xff\xff\xff" + tail[4:],
 		"\x02" + tail[1:]} {
-		if _, err := Decode([]byte(head+bad), len(head)); !errors.Is(err, ErrRequest) {
+		if _, err := Decode([]byte(head+bad), len(head), nil); !errors.Is(err, ErrRequest) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 	for _, header := range []int{-1, len(head) + len(tail) + 1, math.MinInt} {
-		if _, err := Decode([]byte(head+tail), header); !errors.Is(err, ErrRequest) {
+		if _, err := Decode([]byte(head+tail), header, nil); !errors.Is(err, ErrRequest) {
 			t.Errorf("header of %d bytes: %v", header, err)
 		}
 	}
-	if _, err := FromBytes(tensor.Bool, []int{2}, []byte{1, 0x80}); !errors.Is(err, ErrRequest) {
+	_, err = FromBytes(tensor.Bool, []int{2}, []byte{1, 0x80}, nil)
+	if !errors.Is(err, ErrRequest) {
 		t.Errorf("a BOOL of 128: %v", err)
 	}
 }
@@ -345,7 +346,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"outputs":[{"name":"y","parameters":{"":1}}],"inputs":[]}`), 57)
 	f.Add([]byte(`{"id":"\u0041","inputs":[],"x":{"y":[1e5,null,true]}}`), 53)
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
-		r, err := Decode(body, header)
+		r, err := Decode(body, header, nil)
 		if err != nil {
 			if !errors.Is(err, ErrRequest) {
 				t.Fatalf("%q: %v", body, err)
@@ -377,7 +378,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q is no JSON", out[:header])
 		}
 		again, err := Decode([]byte(strings.Replace(string(out), `"outputs"`, `"inputs"`, 1)),
-			header-1)
+			header-1, nil)
 		if err != nil {
 			t.Fatalf("%q does not come back: %v", out, err)
 		}
@@ -401,7 +402,7 @@ func BenchmarkFloats(b *testing.B) {
 	b.Run("weir", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		for b.Loop() {
-			if _, err := Decode(body, len(body)); err != nil {
+			if _, err := Decode(body, len(body), nil); err != nil {
 				b.Fatal(err)
 			}
 		}

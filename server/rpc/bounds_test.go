@@ -245,6 +245,28 @@ func TestHeld(t *testing.T) {
 
 const small32 = uint32(small)
 
+// TestHeldInPlain: what a message has in memory beside its bytes counts with them, and is given
+// back.
+func TestHeldInPlain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, server.Options{Bodies: 100_000}, identity)
+		r := w.raw(t)
+		m := &pb.ModelInferRequest{ModelName: "identity",
+			Inputs: []*pb.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "BYTES",
+				Shape: []int64{7000}, Contents: &pb.InferTensorContents{
+					BytesContents: make([][]byte, 7000)}}}}
+		for i := range uint32(2) {
+			r.call(t, 2*i+1, "ModelInfer")
+			r.send(t, 2*i+1, true, framed(t, m))
+			if got := <-r.ended; got != codes.Unavailable {
+				t.Errorf("14 kB that are 112 kB in memory, of 100 kB: %v", got)
+			}
+			synctest.Wait()
+			w.nothing(t)
+		}
+	})
+}
+
 // TestHeldOfNoHandler: what came of a call whose handler never begins, since the transport does not
 // know how its messages are packed, is given back: while the connection goes on, and with its end.
 func TestHeldOfNoHandler(t *testing.T) {

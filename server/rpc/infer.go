@@ -29,7 +29,7 @@ func modelInfer(s *Server, ctx context.Context, stream grpc.ServerStream, k *cal
 			return err
 		}
 		defer r.free()
-		m, err := oip.DecodeMessage(r.pieces()...)
+		m, err := oip.DecodeMessage(r, r.pieces()...)
 		if err != nil {
 			return err
 		}

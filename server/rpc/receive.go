@@ -53,6 +53,18 @@ func receive(stream grpc.ServerStream, k *call) (*received, error) {
 	return r, nil
 }
 
+// Hold takes so many bytes more of those that the server has for bodies, as oip.Holder has it.
+func (r *received) Hold(more int64) error {
+	if err := r.call.conn.of.o.Server.Hold(more); err != nil {
+		return err
+	}
+	r.held += more
+	r.call.conn.mu.Lock()
+	defer r.call.conn.mu.Unlock()
+	r.call.held += more
+	return nil
+}
+
 // free gives the message's memory back.
 func (r *received) free() {
 	r.data.Free()

@@ -84,7 +84,7 @@ func (t *inferStream) read() error {
 			r.free()
 			return t.ctx.Err()
 		}
-		m, err := oip.DecodeMessage(r.pieces()...)
+		m, err := oip.DecodeMessage(r, r.pieces()...)
 		if err != nil {
 			r.free()
 			to <- reply{err: err}
