@@ -111,6 +111,37 @@ func TestAcrossPays(t *testing.T) {
 	}
 }
 
+// TestAcrossPaysFromNow: who pays for its part after long without a batch of its own pays all of it.
+func TestAcrossPaysFromNow(t *testing.T) {
+	a := admit.NewAcross(1)
+	one, two := a.Arrive("ann", 1, time.Second), a.Arrive("ann", 1, time.Second)
+	if next := a.Done(one, time.Second); next != two {
+		t.Fatalf("%+v goes", next)
+	}
+	a.Pay("bob", 1, time.Second/2)
+	bob, eve := a.Arrive("bob", 1, 1), a.Arrive("eve", 1, 1)
+	if next := a.Done(two, time.Second); next != eve || a.Done(eve, 1) != bob {
+		t.Errorf("%+v goes before who paid for nothing", next)
+	}
+}
+
+// TestAcrossCancel: a batch that is cancelled costs its account nothing.
+func TestAcrossCancel(t *testing.T) {
+	a := admit.NewAcross(1)
+	one, two := a.Arrive("ann", 1, time.Second), a.Arrive("ann", 1, time.Second)
+	cat, last := a.Arrive("cat", 1, 3*time.Second/2), a.Arrive("cat", 1, 1)
+	if !a.Cancel(two) {
+		t.Fatal("it does not wait")
+	}
+	ann := a.Arrive("ann", 1, 1)
+	if next := a.Done(one, time.Second); next != cat {
+		t.Fatalf("%+v goes", next)
+	}
+	if next := a.Done(cat, 3*time.Second/2); next != ann || a.Done(ann, 1) != last {
+		t.Errorf("%+v goes, and the cancelled batch was paid for", next)
+	}
+}
+
 // TestAcrossIdle: nothing waits while there is room; who comes after long has no more than a
 // newcomer; and a batch that is cancelled costs nothing.
 func TestAcrossIdle(t *testing.T) {

@@ -157,7 +157,7 @@ func (c *Control) Arrive(now time.Duration, q Request) error {
 	}
 	c.arrived++
 	r := &request{Request: q, model: m, account: c.account(q.Account), at: c.now, due: never,
-		number: c.arrived, epoch: c.epoch, place: -1}
+		number: c.arrived, place: -1}
 	if q.Deadline > 0 {
 		r.due = q.Deadline
 	}

@@ -130,9 +130,7 @@ func (a *account) virtual(d time.Duration) time.Duration {
 
 // refund takes back what a request was charged that did not run, or corrects it to what it took.
 func (c *Control) refund(r *request, took time.Duration) {
-	if r.account.epoch == r.epoch {
-		r.account.correct(r.level, never, took-r.cost)
-	}
+	r.account.correct(r.level, never, took-r.cost)
 }
 
 // rest begins anew once nothing waits and nothing runs.

@@ -22,8 +22,7 @@ type request struct {
 	key     time.Duration // its place in the plan: tag and level, or somewhat later
 	number  uint64        // in order of arrival
 	cost    time.Duration // that it was charged
-	epoch   int
-	place   int // in the model's heap; -1 outside
+	place   int           // in the model's heap; -1 outside
 }
 
 // byClaim is for binary searches among requests of a batch.

@@ -439,6 +439,44 @@ func TestIdleForgets(t *testing.T) {
 	}
 }
 
+// TestCrowd: of many accounts, those that owe nothing are forgotten, and no other is.
+func TestCrowd(t *testing.T) {
+	m := simple("m", Batch{})
+	m.Queue = 4 * sweep
+	c := newWorld(t, m).c
+	id := uint64(0)
+	arrive := func(account string) uint64 {
+		t.Helper()
+		id++
+		if err := c.Arrive(0, Request{ID: id, Model: "m", Rows: 1, Account: account}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	arrive("greedy")
+	c.Decide(0)
+	arrive("other")
+	if err := c.Done(0, time.Second); err != nil { // of which a millisecond was forecast
+		t.Fatal(err)
+	}
+	c.Decide(0)
+	for i := range 3 * sweep {
+		if !c.Cancel(0, arrive(fmt.Sprint(i))) {
+			t.Fatal("it does not wait")
+		}
+	}
+	if n := len(c.accounts); n > 2*sweep {
+		t.Errorf("%d accounts are known, of which two have something", n)
+	}
+	greedy, late := arrive("greedy"), arrive("late")
+	if err := c.Done(0, ms); err != nil {
+		t.Fatal(err)
+	}
+	if d := c.Decide(0); d.Run == nil || d.Run.Requests[0] != late {
+		t.Errorf("%+v runs, of %d and %d", d.Run, greedy, late)
+	}
+}
+
 // TestSpare holds that a request behind others is let in only with what it must have to spare, that
 // it is then not put out for what those take more, and that an idle device asks for none.
 func TestSpare(t *testing.T) {
