@@ -27,6 +27,10 @@ const (
 	propertyIdle  = "sequence.idle"
 )
 
+// mostSequenceID is how many bytes the text may have that names a sequence, and is kept with it, as
+// with Triton (triton-inference-server/core, src/constants.h).
+const mostSequenceID = 128
+
 // idleSequence is after how long a sequence without requests ends, as with Triton.
 const idleSequence = time.Second
 
@@ -138,7 +142,10 @@ func placeOf(p oip.Parameters) (at place, err error) {
 			at.id = strconv.FormatInt(id, 10)
 		}
 	case string:
-		at.id, at.text = id, true
+		if at.id, at.text = id, true; len(id) > mostSequenceID {
+			return at, fmt.Errorf("%w: sequence_id has %d bytes: give at most %d", oip.ErrRequest,
+				len(id), mostSequenceID)
+		}
 	default:
 		return at, fmt.Errorf("%w: sequence_id is %v: give a whole number or a string",
 			oip.ErrRequest, id)

@@ -247,6 +247,37 @@ func TestProperties(t *testing.T) {
 	}
 }
 
+// TestSequenceIDs: what names a sequence is kept with it, and so has bounded length.
+func TestSequenceIDs(t *testing.T) {
+	for n, right := range map[int]bool{mostSequenceID: true, mostSequenceID + 1: false} {
+		_, err := placeOf(oip.Parameters{"sequence_id": strings.Repeat("a", n)})
+		if right != (err == nil) || !right && !errors.Is(err, oip.ErrRequest) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestSequencesOfOwners: sequences count for whom they are, also on a server without accounts,
+// where they are of users of the machine, and for nobody once they are over.
+func TestSequencesOfOwners(t *testing.T) {
+	v := &version{server: &Server{o: Options{Bodies: 100}}}
+	q := newSequences(&sequencing{idle: time.Hour})
+	st := &inSequence{of: q, v: v, at: place{start: true, end: true},
+		name: sequenceID{account: "user 7", id: "a"}}
+	if err := st.enter(t.Context(), &auth.Account{}); err != nil {
+		t.Fatal(err)
+	}
+	if q.of["user 7"] != 1 {
+		t.Errorf("under way are %v", q.of)
+	}
+	if err := st.keep(&task{}); err != nil {
+		t.Fatal(err)
+	}
+	if st.leave(); len(q.of) > 0 {
+		t.Errorf("left are %v", q.of)
+	}
+}
+
 // TestTimerBehindARequest: a timer that fired before a request came, and comes to act after it was
 // answered, ends nothing.
 func TestTimerBehindARequest(t *testing.T) {

@@ -140,8 +140,8 @@ func (st *inSequence) enter(ctx context.Context, a *auth.Account) error {
 		q.mu.Unlock()
 		return busy("model %s: %d sequences are under way, which is as many as there may be: end "+
 			"one, or ask again later", st.v.name, mostSequences)
-	case seq == nil && !within(a, int64(q.of[a.Owner()]), 1, int64(mostSequences-len(q.all))):
-		n := q.of[a.Owner()]
+	case seq == nil && !within(a, int64(q.of[st.name.account]), 1, int64(mostSequences-len(q.all))):
+		n := q.of[st.name.account]
 		q.mu.Unlock()
 		f := oip.Faultf(oip.Exhausted, "model %s: account %s has %d sequences, which is its part "+
 			"of those that there may be: end one, or ask again later", st.v.name, a.Name, n)
@@ -150,7 +150,7 @@ func (st *inSequence) enter(ctx context.Context, a *auth.Account) error {
 	case seq == nil:
 		seq = &sequence{turn: make(chan struct{}, 1)}
 		q.all[st.name] = seq
-		q.of[a.Owner()]++
+		q.of[st.name.account]++
 	}
 	seq.users++
 	if seq.timer != nil {
