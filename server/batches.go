@@ -226,7 +226,8 @@ func (v *version) queueing(b *batching) {
 
 // short reports whether there is too little memory to try more.
 func (v *version) short() bool {
-	return v.room.open && !v.server.o.Lend && v.server.Free() < spare*v.job.Usage().Share.Memory
+	want := spare * v.job.Usage().Share.Memory
+	return v.room.open && !v.server.o.Lend && v.server.freed(v.life, want) < want
 }
 
 // begin finds values that a model takes, and computes them row by row. It returns how long a row

@@ -57,7 +57,10 @@ func (b *Beside) admit(ctx context.Context, m *weir.Model, job string) (err erro
 	j := weir.Job{Name: job, Shapes: ones(m), Share: weir.Share{Class: weir.Opportunistic,
 		Compute: besideWeight, Elastic: b.server.o.Lend}}
 	b.v.server = b.server
-	b.v.job, err = b.server.admitted(ctx, b.v, &j)
+	err = b.server.roomy(ctx, func() (err error) {
+		b.v.job, err = b.server.admitted(ctx, b.v, &j)
+		return err
+	})
 	b.v.room.open = len(j.Shapes) > 0 || j.Memory > 0
 	return err
 }

@@ -228,7 +228,7 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 		was := numbered(served, src.Version)
 		ends = without(ends, was)
 		if was == nil || src.Mark == "" || was.source.Mark != src.Mark {
-			list = append(list, &fresh{Source: src, model: m})
+			list = append(list, &fresh{Source: src, model: m, v: s.takeBack(m, &src)})
 		}
 	}
 	for _, v := range served {
@@ -240,7 +240,7 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 	if len(served) > 0 {
 		why = swapped
 	}
-	s.prepare(ctx, list, why)
+	s.prepareNew(ctx, m, list, why)
 	err := s.settle(m, list, ends)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,6 +259,19 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 	return err
 }
 
+// prepareNew prepares those of versions that were not taken back, for which what a rollback would
+// serve makes room. The model's turn is held.
+func (s *Server) prepareNew(ctx context.Context, m *model, list []*fresh, why occasion) {
+	list = slices.DeleteFunc(slices.Clone(list), func(f *fresh) bool { return f.v != nil })
+	if len(list) == 0 {
+		return
+	}
+	s.mu.Lock()
+	m.clear()
+	s.mu.Unlock()
+	s.prepare(ctx, list, why)
+}
+
 // linger is how long an unload waits for requests under way.
 const linger = time.Second
 
@@ -273,9 +286,9 @@ func (s *Server) unserve(ctx context.Context, m *model) error {
 	}
 	late := time.NewTimer(linger)
 	defer late.Stop()
-	for _, v := range served {
+	for _, d := range s.ending(m, served) {
 		select {
-		case <-v.gone:
+		case <-d.gone:
 		case <-late.C:
 			return nil
 		case <-ctx.Done():

@@ -21,6 +21,14 @@ func (s *Server) SetPolicy(name string) error { return s.host.SetPolicy(name) }
 // now is a cap that its requests do not raise, for versions that are loaded later too. The error
 // is that of weir.Tenant.SetShare, or an *oip.Fault of kind NotFound or Unavailable.
 func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err error) {
+	err = s.roomy(s.life, func() (err error) {
+		before, err = s.setShare(name, to)
+		return err
+	})
+	return before, err
+}
+
+func (s *Server) setShare(name string, to weir.Share) (before weir.Share, err error) {
 	v, err := s.look(name, "")
 	if err != nil {
 		return before, err

@@ -200,7 +200,6 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	if err := v.configure(); err != nil {
 		return nil, err
 	}
-	v.idle, v.gone, v.hurry = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	if v.on == nil {
 		v.pipe()
 		return v, nil
@@ -260,8 +259,11 @@ func (s *Server) jobName(v *version) string {
 
 // fit admits a version's job. Where memory is short, others give back what they are promised beyond
 // what they hold.
-func (s *Server) fit(ctx context.Context, v *version, j *weir.Job) (*weir.Tenant, error) {
-	t, err := s.admitted(ctx, v, j)
+func (s *Server) fit(ctx context.Context, v *version, j *weir.Job) (t *weir.Tenant, err error) {
+	err = s.roomy(ctx, func() (err error) {
+		t, err = s.admitted(ctx, v, j)
+		return err
+	})
 	if !errors.Is(err, weir.ErrMemory) {
 		return t, err
 	}
@@ -285,7 +287,7 @@ func (s *Server) fit(ctx context.Context, v *version, j *weir.Job) (*weir.Tenant
 func (s *Server) admitted(ctx context.Context, v *version, j *weir.Job) (*weir.Tenant, error) {
 	t, err := s.host.Admit(ctx, v.on, *j)
 	if len(j.Shapes) > 0 && !errors.Is(err, weir.ErrMemory) && err != nil {
-		j.Shapes, j.Memory = nil, cmp.Or(j.Memory, min(s.Free(), unknownNeed))
+		j.Shapes, j.Memory = nil, cmp.Or(j.Memory, min(s.freed(ctx, unknownNeed), unknownNeed))
 		t, err = s.host.Admit(ctx, v.on, *j)
 	}
 	return t, err
@@ -395,18 +397,17 @@ func (s *Server) publish(m *model, served, ends []*version) error {
 			delete(m.others, v.n)
 		}
 	}
+	if now != before {
+		m.clear() // another is what a rollback serves
+	}
 	for _, v := range ends {
-		v.leaving = true
-		m.leaves(v)
 		if m.version(v.number) == nil {
 			m.others[v.n] = standing{stateUnloading, ""}
 		}
-		v.rest()
+		d := m.leaves(v, now != before && now != nil)
+		s.beside(func() { s.retire(v, d) })
 	}
 	s.mu.Unlock()
-	for _, v := range ends {
-		s.run(func() { s.retire(v) })
-	}
 	for _, v := range served {
 		if v.on != nil {
 			v.study()
@@ -456,24 +457,33 @@ func (v *version) setTerms(terms weir.Share) error {
 	return v.queue.Set(v.admission())
 }
 
-// retire ends a version once its requests are answered and its sequences are over, and gives
-// back its memory as soon as their answers are sent.
-func (s *Server) retire(v *version) {
-	defer close(v.gone)
-	if !s.last(v) {
-		return // with all others
+// retire ends a version once its requests are answered and its sequences are over, or sets it aside
+// for a rollback. Where the version is served again meanwhile, or the server ends, and all with it,
+// nothing is left to be done.
+func (s *Server) retire(v *version, d *departure) {
+	if s.last(v, d) && !s.setAside(v, d) {
+		s.finish(v, d)
 	}
+}
+
+// finish ends a version that has left, and gives back its memory as soon as its answers are sent.
+func (s *Server) finish(v *version, d *departure) {
+	defer close(d.gone)
 	if err := s.discard(v); err != nil {
 		s.o.Log.Warn("a version that is no longer served did not end well", "model", v.name,
 			"version", v.number, "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := v.model
-	m.left = without(m.left, v)
-	defer s.forgetGone(m)
+	v.model.left = without(v.model.left, v)
+	v.model.unlist(v)
+	s.forgetGone(v.model)
+}
+
+// unlist takes a version out of the index, unless it is served again or is to be; s.mu is held.
+func (m *model) unlist(v *version) {
 	if m.others[v.n].state != stateUnloading {
-		return // it is served again, or is to be
+		return
 	}
 	delete(m.others, v.n)
 	if len(m.served) == 0 {

@@ -51,23 +51,8 @@ type version struct {
 	decoupled bool      // its rows are answers of their own
 	ensemble  *ensemble // how it is made of other models; nil: it is a model of its own
 
-	// under are the requests that are not answered, and idle is closed once it is 0 of a version
-	// that takes no more, which leaving says; all under the server's mu.
-	under   int
-	leaving bool
-	idle    chan struct{}
-	hurry   chan struct{} // closed once its sequences are to end, by cut
-	once    sync.Once
-	gone    chan struct{} // closed once it holds nothing that no open answer holds
-}
-
-// rest tells who waits for it that a version which takes no more requests has none, and no
-// sequences either; the server's mu is held.
-func (v *version) rest() {
-	if v.leaving && v.under == 0 && !v.sequences.some() {
-		v.leaving = false
-		close(v.idle)
-	}
+	under int        // requests that are not answered; the server's mu is held
+	going *departure // nil while it takes requests; the server's mu is held
 }
 
 // own is the priority of requests of the server's own: behind all others.

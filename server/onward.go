@@ -43,60 +43,107 @@ func (m *model) going(ctx context.Context, v *version, number string, p oip.Para
 	return nil
 }
 
-// leaves notes that a version of sequences is no longer served; s.mu is held.
-func (m *model) leaves(v *version) {
-	if v.sequences == nil {
-		return
+// departure is how a version leaves that takes no more requests of its own. What is not said of a
+// field is under the server's mu.
+type departure struct {
+	idle  chan struct{} // closed once its requests are answered and its sequences are over
+	hurry chan struct{} // closed by cut
+	gone  chan struct{} // closed once it holds nothing that no open answer holds, or is served again
+	// aside says that a rollback may serve it again, and late ends that; nil before it is idle
+	aside      bool
+	late       *time.Timer
+	idles, cut bool // idle is closed, hurry is
+}
+
+// leaves begins that a version is no longer served; aside says that a rollback may serve it again.
+// s.mu is held.
+func (m *model) leaves(v *version, aside bool) *departure {
+	d := &departure{idle: make(chan struct{}), hurry: make(chan struct{}),
+		gone: make(chan struct{}), aside: aside && v.keepable()}
+	v.going = d
+	if v.rest(); v.sequences == nil && !d.aside {
+		return d
 	}
 	if m.left = append(m.left, v); len(m.left) > mostLeft {
 		m.left[0].cut()
 	}
+	return d
 }
 
-// cut ends sequences of a version that is no longer served as soon as their requests are answered.
-func (v *version) cut() { v.once.Do(func() { close(v.hurry) }) }
+// rest tells who waits for it that a version which takes no more requests has none, and no
+// sequences either; the server's mu is held.
+func (v *version) rest() {
+	if d := v.going; d != nil && !d.idles && v.under == 0 && !v.sequences.some() {
+		d.idles = true
+		close(d.idle)
+	}
+}
+
+// cut ends sequences of a version that is no longer served as soon as their requests are answered,
+// and that it is there for a rollback; the server's mu is held.
+func (v *version) cut() {
+	d := v.going
+	if d.cut {
+		return
+	}
+	d.cut = true
+	close(d.hurry)
+	if d.late != nil {
+		d.late.Stop()
+		v.server.beside(func() { v.server.finish(v, d) })
+	}
+}
 
 // last waits until a version that is no longer served has neither requests nor sequences, and
-// reports whether it has: not where the server ends.
-func (s *Server) last(v *version) bool {
+// reports whether it has: not where it is served again, or the server ends.
+func (s *Server) last(v *version, d *departure) bool {
 	late := time.NewTimer(onward)
 	defer late.Stop()
 	select {
-	case <-v.idle:
+	case <-d.idle:
 		return true
+	case <-d.gone:
+		return false
 	case <-s.life.Done():
 		return false
-	case <-v.hurry:
+	case <-d.hurry:
 	case <-late.C:
 	}
 	v.sequences.finish(v)
 	select {
-	case <-v.idle:
+	case <-d.idle:
 		return true
+	case <-d.gone:
+		return false
 	case <-s.life.Done():
 		return false
 	}
 }
 
-// hurry ends the sequences of versions that are no longer served, since somebody needs the memory,
-// and waits a moment until that is given back. It reports whether there were any.
-func (s *Server) hurry(ctx context.Context) bool {
+// hurry has versions leave that are no longer served, since somebody needs the memory: those that a
+// rollback would serve, or else those of sequences. It waits a moment until the memory is given
+// back, and reports whether there were any.
+func (s *Server) hurry(ctx context.Context, aside bool) bool {
 	s.mu.Lock()
-	var list []*version
+	var list []*departure
 	for _, m := range s.models {
-		list = append(list, m.left...)
+		for _, v := range m.left {
+			if (v.sequences == nil) == aside {
+				v.cut()
+				list = append(list, v.going)
+			}
+		}
 	}
 	s.mu.Unlock()
-	for _, v := range list {
-		v.cut()
-	}
 	late := time.NewTimer(linger)
 	defer late.Stop()
-	for _, v := range list {
+	for _, d := range list {
 		select {
-		case <-v.gone:
+		case <-d.gone:
 		case <-late.C:
 			return true
+		case <-s.life.Done():
+			return false
 		case <-ctx.Done():
 			return false
 		}

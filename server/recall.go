@@ -47,7 +47,7 @@ func (l *lodger) leave() {
 // makeRoom has those give up memory that are not served: who runs beside, and versions that are
 // left with their sequences. It reports whether there were any.
 func (s *Server) makeRoom(ctx context.Context) bool {
-	left := s.hurry(ctx)
+	left := s.hurry(ctx, false)
 	return s.recall(ctx) || left
 }
 

@@ -33,7 +33,12 @@ func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, err
 	case !v.room.open || err != nil && !errors.Is(err, weir.ErrMemory):
 		return r, err
 	case err != nil && v.server.o.Lend && v.job.Usage().Shared == 0:
-		return v.raised(ctx, in, err)
+		why := err
+		err = v.server.roomy(ctx, func() (err error) {
+			r, err = v.raised(ctx, in, why)
+			return err
+		})
+		return r, err
 	case err != nil:
 		return v.grow(ctx, in, err)
 	case v.server.o.Lend:
@@ -92,6 +97,7 @@ func (v *version) left(now *weir.Share) weir.Bytes {
 
 // ease promises a version more than it holds, if there is some left.
 func (v *version) ease() {
+	_ = v.server.freed(v.life, spare*v.job.Usage().Memory)
 	_ = v.promise(v.server.life, func(share *weir.Share) error {
 		u := v.job.Usage()
 		want := min(spare*u.Memory, share.Memory+v.left(share))
@@ -106,7 +112,11 @@ func (v *version) ease() {
 // grow is larger, with the memory that is lent if that is what it takes: not where the version has
 // a cap of its own, which more would not lift.
 func (v *version) grow(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
-	r, err := v.larger(ctx, in, why)
+	var r weir.Result
+	err := v.server.roomy(ctx, func() (err error) {
+		r, err = v.larger(ctx, in, why)
+		return err
+	})
 	own := v.queue == nil || v.most.Load() > 0
 	if errors.Is(err, weir.ErrMemory) && !own && v.server.recall(ctx) {
 		return v.larger(ctx, in, why)

@@ -116,6 +116,7 @@ type Server struct {
 	loading    chan struct{}  // one while versions are loaded, one after another
 	learning   chan struct{}  // one while a version is tried, one after another
 	unasked    time.Duration  // of the constant; tests change it
+	retained   time.Duration  // of the constant; tests change it
 
 	mu       sync.Mutex
 	models   map[string]*model
@@ -152,7 +153,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, across: newAcross(), host: host, rec: o.Recorder, regions: regions,
 		kept: kept.New(o.Cache), models: map[string]*model{}, ballast: make([]byte, ballast),
 		idle: make(chan struct{}), promising: make(chan struct{}, 1),
-		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1), unasked: unasked}
+		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1), unasked: unasked,
+		retained: retained}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
 		s.rec = telemetry.New(telemetry.Options{Version: o.Version, Log: o.Log})

@@ -114,7 +114,7 @@ func TestLearnsNotUnloaded(t *testing.T) {
 	}
 }
 
-// TestKnownIsNotTried: what is rolled back to computes once for each number of rows that it is put
+// TestKnownIsNotTried: what is rolled back to and loaded anew computes once for each number of rows that it is put
 // together in, so that there are plans for these, and no samples: that its rows are independent was
 // held when the very same was served before. It is held once more where that is not sure.
 func TestKnownIsNotTried(t *testing.T) {
@@ -142,6 +142,7 @@ func TestKnownIsNotTried(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.background.Wait()
+			s.hurry(t.Context(), true) // else it were as it was
 			before := runs.Load()
 			if err := s.Rollback(t.Context(), "m"); err != nil {
 				t.Fatal(err)

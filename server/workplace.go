@@ -28,7 +28,11 @@ func (s *Server) Enter(job string, need weir.Bytes, terms weir.Share) (*Workplac
 	if terms.Compute == 0 {
 		terms.Compute = min(besideWeight, terms.Cap())
 	}
-	w, err := seat.NewWorkplace(seat.Of(s.host), share.Job{Name: job, Share: terms}, need)
+	var w *seat.Workplace
+	err := s.roomy(s.life, func() (err error) {
+		w, err = seat.NewWorkplace(seat.Of(s.host), share.Job{Name: job, Share: terms}, need)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
