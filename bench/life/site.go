@@ -62,15 +62,6 @@ func heavy() (*weir.Model, error) {
 	return weir.Load(file.Bytes())
 }
 
-// shelf is a catalogue with the version that is to be served next.
-type shelf struct{ next int64 }
-
-func (c *shelf) Models(context.Context) ([]server.Offer, error) { return nil, nil }
-
-func (c *shelf) Model(_ context.Context, name string) (server.Offer, error) {
-	return server.Offer{Name: name, Sources: []server.Source{source(c.next)}}, nil
-}
-
 // open begins a server with one model, digits or heavy, which is asked over HTTP or gRPC.
 func open(from server.Catalogue, over string, src server.Source) (*site, error) {
 	log := slog.New(slog.DiscardHandler)
