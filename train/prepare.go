@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
@@ -21,7 +22,8 @@ type Prepared struct {
 	recipe  *recipe.Recipe
 	on      *machine.Machine
 	model   *onnx.Model
-	teacher *onnx.Model // nil where a recipe has none
+	teacher *onnx.Model    // nil where a recipe has none
+	inputs  []*graph.Value // the model's, for a batch
 	data    *samples
 	step    *step.Step
 	plans   plans             // what is run
@@ -68,10 +70,11 @@ func (r *Prepared) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.inputs = inputsOf(r.model.Graph, shapes)
 	if r.step, err = step.Build(r.model.Graph, r.stepOptions(shapes)); err != nil {
 		return fmt.Errorf("%s: %w", r.recipe.Model, err)
 	}
-	if r.data, err = readSamples(r.recipe, r.model.Graph, r.step); err != nil {
+	if r.data, err = readSamples(r.recipe, r.inputs, r.step); err != nil {
 		return err
 	}
 	for i, g := range r.graphs() {
@@ -150,43 +153,6 @@ func (r *Prepared) stepOptions(shapes map[string][]int) step.Options {
 		d.Teacher, o.Distil = r.teacher.Graph, &d
 	}
 	return o
-}
-
-// shapes are those of the model's inputs for a batch.
-func (r *Prepared) shapes() (map[string][]int, error) {
-	shapes := map[string][]int{}
-	for _, v := range r.model.Graph.Inputs {
-		if !r.fed(v.Name) {
-			return nil, fmt.Errorf("%w: data: inputs: no file for input %q of the model",
-				recipe.ErrRecipe, v.Name)
-		}
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			n, known := d.Int()
-			switch {
-			case i == 0:
-				n = r.recipe.Data.Batch
-			case !known:
-				return nil, fmt.Errorf("%s: input %q is %v: only its first size may be open: "+
-					"export the model with the others", r.recipe.Model, v.Name, v.Type)
-			}
-			shape[i] = n
-		}
-		if !v.Type.Ranked || len(shape) == 0 {
-			return nil, fmt.Errorf("%s: input %q is %v, with no axis for samples", r.recipe.Model,
-				v.Name, v.Type)
-		}
-		shapes[v.Name] = shape
-	}
-	for name, s := range r.recipe.Data.Inputs {
-		for _, name := range []string{name, s.Mask, s.Types} {
-			if name != "" && shapes[name] == nil {
-				return nil, fmt.Errorf("%w: data: inputs: the model has no input %q",
-					recipe.ErrRecipe, name)
-			}
-		}
-	}
-	return shapes, nil
 }
 
 // fed reports whether an input of the model has a source, or is part of what one gives.

@@ -47,16 +47,16 @@ type set struct {
 	cut     int      // texts that were longer than rows
 }
 
-// readSamples reads the data of a recipe for a model.
-func readSamples(r *recipe.Recipe, model *graph.Graph, of *step.Step) (*samples, error) {
+// readSamples reads the data of a recipe for a model of these inputs.
+func readSamples(r *recipe.Recipe, inputs []*graph.Value, of *step.Step) (*samples, error) {
 	s := &samples{seed: r.Seed, labels: labelsOf(r, of), batch: r.Data.Batch,
 		update: r.Data.Batch * r.Accumulate}
 	var err error
-	if s.train, err = readSet(r, model, s.labels, r.Data.Inputs, r.Data.Labels,
+	if s.train, err = readSet(r, inputs, s.labels, r.Data.Inputs, r.Data.Labels,
 		r.Data.Targets, nil); err != nil {
 		return nil, err
 	}
-	if err = s.split(r, model); err != nil {
+	if err = s.split(r, inputs); err != nil {
 		return nil, err
 	}
 	if r.Data.Eval.Given() && len(s.eval.rows) == 0 {
@@ -67,15 +67,15 @@ func readSamples(r *recipe.Recipe, model *graph.Graph, of *step.Step) (*samples,
 		return nil, fmt.Errorf("%w: %d samples to train on, an update takes %d: lower batch or "+
 			"accumulate", data.ErrData, n, s.update)
 	}
-	return s, s.change(r, model)
+	return s, s.change(r, inputs)
 }
 
 // split sets the samples apart that a model is tried on.
-func (s *samples) split(r *recipe.Recipe, model *graph.Graph) (err error) {
+func (s *samples) split(r *recipe.Recipe, inputs []*graph.Value) (err error) {
 	e := &r.Data.Eval
 	switch {
 	case len(e.Inputs) > 0:
-		s.eval, err = readSet(r, model, s.labels, e.Inputs, e.Labels, e.Targets,
+		s.eval, err = readSet(r, inputs, s.labels, e.Inputs, e.Labels, e.Targets,
 			s.train.classes)
 	case e.Rows != "":
 		s.eval = s.train
@@ -115,7 +115,7 @@ func chosenRows(path string, n int) (chosen, rest []int, err error) {
 }
 
 // change prepares the changes of images, for the one input of images.
-func (s *samples) change(r *recipe.Recipe, model *graph.Graph) error {
+func (s *samples) change(r *recipe.Recipe, inputs []*graph.Value) error {
 	for _, text := range r.Data.Augment {
 		c, err := recipe.ParseChange(text)
 		switch {
@@ -130,14 +130,14 @@ func (s *samples) change(r *recipe.Recipe, model *graph.Graph) error {
 	if len(s.changes) == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(model.Inputs, func(v *graph.Value) bool {
+	i := slices.IndexFunc(inputs, func(v *graph.Value) bool {
 		return v.Type.DType == tensor.Float32 && len(v.Type.Shape) == 4
 	})
 	if i < 0 {
 		return fmt.Errorf("%w: data: augment: the model has no input of images, float32 of four "+
 			"axes", recipe.ErrRecipe)
 	}
-	s.changed = model.Inputs[i].Name
+	s.changed = inputs[i].Name
 	return nil
 }
 

@@ -19,32 +19,29 @@ type reader struct {
 	pictures *data.Pictures            // nil where no input is of images
 	folder   string                    // of them
 	masks    map[string]*tensor.Tensor // of texts, by the inputs that take them
-	shapes   map[string][]int          // of the model's inputs, with open sizes 0
+	shapes   map[string][]int          // of the model's inputs, for a batch
 	types    map[string]tensor.DType   // of them
 }
 
-// readSet reads sources of samples. Images are of the classes of another set, where it is given.
-func readSet(r *recipe.Recipe, model *graph.Graph, labels []label,
+// readSet reads sources of samples for the inputs of a model. Images are of the classes of another set, where it is given.
+func readSet(r *recipe.Recipe, of []*graph.Value, labels []label,
 	inputs map[string]recipe.Source, one recipe.Source, targets map[string]recipe.Source,
 	classes []string) (set, error) {
 	x := &reader{recipe: r, n: -1, classes: classes, of: set{inputs: map[string]data.Source{},
 		labels: map[string]data.Source{}}, masks: map[string]*tensor.Tensor{},
 		shapes: map[string][]int{}, types: map[string]tensor.DType{}}
-	for _, v := range model.Inputs {
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			shape[i], _ = d.Int()
-		}
-		x.shapes[v.Name], x.types[v.Name] = shape, v.Type.DType
+	for _, v := range of {
+		x.shapes[v.Name], _ = v.Type.Ints()
+		x.types[v.Name] = v.Type.DType
 	}
-	for _, v := range model.Inputs {
+	for _, v := range of {
 		if s, ok := inputs[v.Name]; ok {
 			if err := x.input(v.Name, &s); err != nil {
 				return x.of, err
 			}
 		}
 	}
-	for _, v := range model.Inputs {
+	for _, v := range of {
 		if err := x.rest(v.Name); err != nil {
 			return x.of, err
 		}

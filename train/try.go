@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/data"
 )
@@ -15,15 +14,7 @@ import (
 // Inputs are those of the model, for a batch, and Divide is what data files' numbers are divided by
 // for them.
 func (p *Prepared) Inputs() (inputs []*graph.Value, divide float64) {
-	shapes, err := p.shapes()
-	if err != nil {
-		return nil, 0 // Prepare has seen that there is none
-	}
-	for _, v := range p.model.Graph.Inputs {
-		inputs = append(inputs, &graph.Value{Name: v.Name,
-			Type: op.Concrete(v.Type.DType, shapes[v.Name]...)})
-	}
-	return inputs, p.recipe.Data.Divide
+	return p.inputs, p.recipe.Data.Divide
 }
 
 // Try computes the scores of one sample with the weights as they are: their running averages, where

@@ -46,6 +46,7 @@ type fileData struct {
 	Labels  fileLabels
 	Divide  number
 	Batch   whole
+	Sizes   map[string]whole
 	Augment []string
 	Eval    fileEval
 }
@@ -62,6 +63,17 @@ type fileCheckpoint struct {
 	Every time.Duration
 	Steps whole
 	Keep  whole
+}
+
+func sizes(of map[string]whole) map[string]int {
+	if of == nil {
+		return nil
+	}
+	out := map[string]int{}
+	for name, n := range of {
+		out[name] = int(n.Value)
+	}
+	return out
 }
 
 // number is a number that may be left out, or be none.
@@ -365,6 +377,7 @@ func (f *file) recipe() (*Recipe, error) {
 	d, e := &f.Data, &f.Data.Eval
 	r.Data = Data{Inputs: sources(d.Inputs), Labels: d.Labels.one, Targets: d.Labels.many,
 		Divide: d.Divide.or(1), Batch: int(d.Batch.Value), Augment: d.Augment,
+		Sizes: sizes(d.Sizes),
 		Eval: Eval{Inputs: sources(e.Inputs), Labels: e.Labels.one, Targets: e.Labels.many,
 			Rows: e.Rows, Part: e.Part}}
 	c := f.Checkpoint

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -102,6 +103,8 @@ type Data struct {
 	Targets map[string]Source `json:"-"` // of several, by the names of their labels
 	Divide  float64           // files of real numbers are divided by it, of inputs; 0 for 1
 	Batch   int
+	// Sizes are what sizes stand for that the model leaves open and names.
+	Sizes map[string]int `json:",omitempty"`
 	// Augment lists changes of images: "resize 0.3 1", "flip", "crop 4".
 	Augment []string
 	Eval    Eval
@@ -213,6 +216,10 @@ func (r *Recipe) check() error {
 	want(len(r.Data.Inputs) > 0, "data: want inputs, a file for each input of the model")
 	want(r.Data.labelled() || !r.asks(), "data: want labels, a file")
 	want(r.Data.Batch > 0, "data: batch %d: want at least 1", r.Data.Batch)
+	for _, name := range slices.Sorted(maps.Keys(r.Data.Sizes)) {
+		n := r.Data.Sizes[name]
+		want(n > 0, "data: sizes: %s: %d: want at least 1", name, n)
+	}
 	want(positive(r.Data.Divide), "data: divide %g: want a number above 0", r.Data.Divide)
 	want(r.Loss.Kind != "", "loss: want one of %v", step.Losses())
 	want(r.Optimizer.Kind != "", "optimizer: want one of %v", step.Optimizers())

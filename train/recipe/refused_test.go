@@ -100,6 +100,8 @@ func TestRefused(t *testing.T) {
 		{"rate: 4e-3", "decay: -1", "decay -1"},
 		{"batch: 8", "batch: 0", "data: batch 0"},
 		{"batch: 8", "batch: 1.5", "line 5"},
+		{"batch: 8", "batch: 8\n  sizes: {n: 0}", "data: sizes: n: 0: want at least 1"},
+		{"batch: 8", "batch: 8\n  sizes: {n: 1.5}", "line 6"},
 		{"batch: 8", "batch: 8\n  divide: 0", "data: divide 0"},
 		{"batch: 8", "batch: 8\n  divide: .inf", "data: divide +Inf"},
 		{"batch: 8", "batch: 8\n  augment: [spin]", `data: augment: "spin": want flip`},
