@@ -22,7 +22,8 @@ type Forecast struct {
 	Updates    int64          `json:"steps"`
 	Parameters int64          `json:"parameters"` // numbers that are trained
 	Missing    []step.Missing `json:"missing"`    // operators without a gradient
-	// Recompute are ways to take less memory for an update, and more time.
+	// Recompute are ways to take less memory for an update, and more time: what its plan does not
+	// compute again anyway.
 	Recompute []plan.Trade `json:"recompute"`
 }
 

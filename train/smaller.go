@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/train/step"
@@ -50,11 +51,14 @@ func (p *Prepared) graphs() [4]step.Graph {
 	return all
 }
 
-// trades are ways to take less memory than the plan of an update does.
+// trades are ways to take less memory than the plan of an update does, which may compute again, too.
 func (p *Prepared) trades(ctx context.Context) ([]plan.Trade, error) {
 	o, err := p.planOptions(p.step.Train)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Trades(ctx, p.step.Train.Graph, o, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+	all, err := plan.Trades(ctx, p.step.Train.Graph, o, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+	return slices.DeleteFunc(all, func(t plan.Trade) bool {
+		return t.ArenaBytes >= p.plans[0].ArenaBytes
+	}), err
 }

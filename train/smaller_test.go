@@ -23,6 +23,13 @@ import (
 // deep is a recipe for a classifier of many layers.
 func deep(t *testing.T) *recipe.Recipe {
 	t.Helper()
+	return layers(t, 12, 64, true)
+}
+
+// layers is a recipe for a classifier of so many layers of a width. Each has weights, or the first
+// alone.
+func layers(t *testing.T, count, width int, each bool) *recipe.Recipe {
+	t.Helper()
 	g := &graph.Graph{Name: "deep", Opsets: map[string]int{"": 17}}
 	x := &graph.Value{Name: "image", Type: op.Ranked(tensor.Float32, op.Sym("n"), op.Known(1),
 		op.Known(8), op.Known(8))}
@@ -35,19 +42,23 @@ func deep(t *testing.T) *recipe.Recipe {
 		}
 		g.Nodes, x = append(g.Nodes, n), n.Out[0]
 	}
-	weights := func(name string, columns int) *graph.Value {
-		w := make([]float32, 64*columns)
+	weights := func(name string, rows, columns int) *graph.Value {
+		w := make([]float32, rows*columns)
 		for i := range w {
 			w[i] = float32(rng.NormFloat64()) / 8
 		}
-		return graph.NewConst(name, tensor.From(w, 64, columns))
+		return graph.NewConst(name, tensor.From(w, rows, columns))
 	}
 	add("Reshape", "flat", x, graph.NewConst("shape", tensor.From([]int64{0, 64}, 2)))
-	for i := range 12 {
-		add("MatMul", fmt.Sprint("h", i), x, weights(fmt.Sprint("w", i), 64))
+	rows := 64
+	for i := range count {
+		if i == 0 || each {
+			add("MatMul", fmt.Sprint("h", i), x, weights(fmt.Sprint("w", i), rows, width))
+			rows = width
+		}
 		add("Tanh", fmt.Sprint("a", i), x)
 	}
-	add("MatMul", "scores", x, weights("last", 10))
+	add("MatMul", "scores", x, weights("last", rows, 10))
 	g.Outputs = []*graph.Value{x}
 	r := short(t)
 	r.Model = filepath.Join(t.TempDir(), "deep.onnx")
@@ -98,5 +109,31 @@ func TestSmaller(t *testing.T) {
 	_, err = train.Open(t.Context(), r, train.Options{Machine: on, Memory: 1 << 16})
 	if !errors.Is(err, plan.ErrArena) || !strings.Contains(err.Error(), "65536 are allowed") {
 		t.Error(err)
+	}
+}
+
+// TestForecastOfSmaller: of a plan that computes again unasked, a forecast says what takes less than
+// that plan, not than one that keeps all.
+func TestForecastOfSmaller(t *testing.T) {
+	on, err := machine.Open("cpu:0", machine.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Close()
+	r := layers(t, 16, 1024, false)
+	r.Data.Batch = 1024
+	run, err := train.Prepare(t.Context(), r, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	f, err := train.Plan(t.Context(), r, train.Options{Machine: on})
+	if err != nil || len(f.Recompute) == 0 {
+		t.Fatal(f, err)
+	}
+	for _, trade := range f.Recompute {
+		if trade.ArenaBytes >= run.Update().ArenaBytes {
+			t.Errorf("%+v is no less than %d", trade, run.Update().ArenaBytes)
+		}
 	}
 }
