@@ -63,6 +63,9 @@ func convInteger(r *request) (compute.Kernel, error) {
 }
 
 func qLinearConv(r *request) (compute.Kernel, error) {
+	if k, err := vectorsConv(r); k != nil || err != nil {
+		return k, err
+	}
 	return newByteConv(r, qLinearInputs, op.QLinearBias, nil)
 }
 
@@ -70,6 +73,9 @@ func rescaledConv(r *request) (compute.Kernel, error) {
 	then, ok := r.rescaling(9, r.outShape())
 	if !ok || !r.Out[0].Ranked {
 		return nil, nil
+	}
+	if k, err := vectorsConv(r); k != nil || err != nil {
+		return k, err
 	}
 	return newByteConv(r, qLinearInputs, op.QLinearBias, &then)
 }

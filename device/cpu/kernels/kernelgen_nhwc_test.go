@@ -3,7 +3,9 @@ package kernels
 import (
 	"math/rand/v2"
 	"slices"
+	"testing"
 
+	"github.com/weirgpu/weir/internal/kernel/conv"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -67,4 +69,42 @@ func genNHWCPool(r source, key opKey) *sample {
 		s.in[0] = r.bytes(r.byteType(), shape...)
 	}
 	return s
+}
+
+// TestConvOfVectors holds that several images of one pixel, which a fully connected layer of bytes
+// is, are computed as pixels of one image where there are kernels for these, and to the same bytes.
+func TestConvOfVectors(t *testing.T) {
+	pools, found := testPools(t), 0
+	for seed := range uint64(60) {
+		r := newSource(seed, 3)
+		key := []opKey{{"", "QLinearConv"}, {op.FusedDomain, "QLinearConv"}}[seed%2]
+		s := generator(key)(r, key)
+		n, c, m := 1+r.IntN(40), 1+r.IntN(70), s.in[3].Shape[0]
+		s.call.Attrs = nil
+		s.in[0] = r.bytes(s.in[0].DType, n, c, 1, 1)
+		s.in[3] = r.bytes(s.in[3].DType, m, c, 1, 1)
+		for i := range s.in[5].Data {
+			s.in[5].Data[i] = flippedZero(s.in[5].DType == tensor.Uint8)
+		}
+		for i, v := range s.in {
+			s.constant[i] = i > 0 && v != nil
+		}
+		if s.check(t, pools) != served {
+			t.Fatalf("seed %d: %v has no kernel", seed, s)
+		}
+		_, call, _ := s.request()
+		k, err := prepare(call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.Name() == "conv.int8.nhwc" {
+			found++
+			if n == 1 {
+				t.Errorf("seed %d: %v is %s, of one vector", seed, s, k.Name())
+			}
+		}
+	}
+	if conv.HasNHWC() != (found > 0) {
+		t.Errorf("%d of 60 as pixels, which there are kernels for: %v", found, conv.HasNHWC())
+	}
 }

@@ -29,9 +29,32 @@ type pixelCall struct {
 }
 
 func nhwcConv(r *request) (compute.Kernel, error) {
+	x, _, ok := r.in(0)
+	if !ok {
+		return nil, nil
+	}
+	return nhwcConvOf(r, x)
+}
+
+// vectorsConv is a convolution, in ONNX's layout, of several images of one pixel: as pixels of one
+// image with its channels in the last axis they lie where they did, and its rows fill vectors.
+func vectorsConv(r *request) (compute.Kernel, error) {
+	x, _, ok := r.in(0)
+	if !ok || len(x) != 4 || x[0] < 2 || x[2]*x[3] != 1 {
+		return nil, nil
+	}
+	if w, _, ok := r.in(op.QLinearB); !ok || len(w) != 4 || w[1] != x[1] || w[2]*w[3] != 1 ||
+		count(r.outShape()) != x[0]*w[0] {
+		return nil, nil
+	}
+	return nhwcConvOf(r, []int{1, 1, x[0], x[1]})
+}
+
+// nhwcConvOf is the call with an image of that shape.
+func nhwcConvOf(r *request, x []int) (compute.Kernel, error) {
 	in := qLinearInputs
-	x, dx, ok := r.in(0)
-	w, dw, _ := r.in(in.b)
+	_, dx, _ := r.in(0)
+	w, dw, ok := r.in(in.b)
 	k := pixelCall{
 		weight: r.constant(in.b),
 		in:     in,
