@@ -45,8 +45,11 @@ var steps = []struct {
 	plain bool // needs no node
 	run   func(*tester, context.Context) error
 }{
+	{"a claim that is wrong is made before weir is", true, (*tester).older},
 	{"the API server takes what the chart makes", true, (*tester).apply},
 	{"what cannot be is refused at admission", true, (*tester).refused},
+	{"a claim from before goes", true, (*tester).olderGoes},
+	{"a new claim has its finalizer, and goes if nobody had it", true, (*tester).finalized},
 	{"annotations are a claim at admission, or are refused", true, (*tester).annotated},
 	{"weir runs on the node, and publishes its devices", false, (*tester).installed},
 	{"8 pods on 2 devices have their memory to the byte", false, (*tester).memory},
@@ -56,6 +59,7 @@ var steps = []struct {
 	{"a node whose agent is gone takes nothing new, and says so", false, (*tester).agentGone},
 	{"what the driver refuses is in an event of the pod", false, (*tester).told},
 	{"what pods had comes back, to the byte", false, (*tester).back},
+	{"a claim goes from pod to pod, and with its pod", false, (*tester).handed},
 	{"a pod has a whole device by the extended resource", false, (*tester).extended},
 	{"a pod has a part of a device by annotations", false, (*tester).short},
 	{"weir goes, and leaves nothing of claims", false, (*tester).uninstall},

@@ -34,10 +34,14 @@ type containerStatus struct {
 	}
 }
 
-// claimItem is of a claim what it was given.
+// claimItem is of a claim what it was given, and who wrote it.
 type claimItem struct {
-	Metadata struct{ Name, UID string }
-	Status   struct {
+	Metadata struct {
+		Name, UID     string
+		Finalizers    []string
+		ManagedFields []struct{ Manager, Subresource string }
+	}
+	Status struct {
 		Allocation struct {
 			Devices struct {
 				Results []struct {

@@ -33,7 +33,7 @@ func render(t *testing.T, change func(map[string]any)) string {
 	}
 	change(values)
 	files, err := filepath.Glob("../chart/templates/*.yaml")
-	if err != nil || len(files) != 6 {
+	if err != nil || len(files) != 7 {
 		t.Fatalf("%v, %v", files, err)
 	}
 	var all strings.Builder
@@ -89,7 +89,7 @@ func TestManifestsAreTheChart(t *testing.T) {
 		t.Errorf("%s is not what the chart gives: go test . -run TestManifests -update: %v",
 			manifests, err)
 	}
-	if n := len(decode(t, want)); n != 27 {
+	if n := len(decode(t, want)); n != 29 {
 		t.Errorf("%d objects", n)
 	}
 }
