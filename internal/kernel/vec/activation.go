@@ -13,14 +13,25 @@ func Clip(dst, x []float32, lo, hi float32) { clip(dst, x[:len(dst)], lo, hi) }
 // Neither bound may be NaN.
 func Grid(dst, x []float32, scale, lo, hi float32) {
 	x = x[:len(dst)]
-	if !(scale >= leastGridScale && scale <= 1/leastGridScale) || !gridBound(lo) ||
-		!gridBound(hi) || lo > hi {
+	if !onFastGrid(scale, lo, hi) {
 		gridPlain(dst, x, scale, lo, hi)
 		return
 	}
-	inverse := 1 / float64(scale)
-	near := float32(inverse)
-	grid(dst, x, scale, lo*scale, hi*scale, near, float32(inverse-float64(near)))
+	least, most, inverse, apart := gridParts(scale, lo, hi)
+	grid(dst, x, scale, least, most, inverse, apart)
+}
+
+// onFastGrid reports whether a number is rounded to a grid by products alone.
+func onFastGrid(scale, lo, hi float32) bool {
+	return scale >= leastGridScale && scale <= 1/leastGridScale && gridBound(lo) &&
+		gridBound(hi) && lo <= hi
+}
+
+// gridParts are the bounds of numbers on a grid, and the inverse of its scale in two parts.
+func gridParts(scale, lo, hi float32) (least, most, inverse, apart float32) {
+	whole := 1 / float64(scale)
+	near := float32(whole)
+	return lo * scale, hi * scale, near, float32(whole - float64(near))
 }
 
 // leastGridScale is the scale from which on nothing that decides how a number is rounded is
