@@ -13,8 +13,8 @@ type key struct{ domain, name string }
 // families are the tables of the operators of ONNX and of weir's own, one file each.
 var families = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm,
-	rnn, bitwise, resize, einsum, fused, fusedBytes, fusedGrid, fusedChain, fusedNHWC, fusedPixels,
-	qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps,
+	rnn, bitwise, resize, einsum, fused, fusedBytes, fusedGrid, fusedGridConv, fusedChain, fusedNHWC,
+	fusedPixels, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps,
 	roiOps, linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps,
 	constantOps, shapeOps, castOps,
 	transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps, scatterOps, selectOps,

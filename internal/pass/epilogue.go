@@ -130,7 +130,7 @@ func (s *scope) extendable(v *graph.Value) *graph.Node {
 	switch m.Type {
 	case "Conv", "Gemm", "MatMul":
 		return m
-	case "MatMulNBits":
+	case "MatMulNBits", "GridConv":
 		if m.Domain == op.FusedDomain {
 			return m
 		}

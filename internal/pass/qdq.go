@@ -41,7 +41,13 @@ func startQDQ(s *scope) rule {
 			return rescaleInConv(s, n)
 		}
 		if !is(n, "QuantizeLinear") {
-			return nil
+			if !s.features.FastBytes {
+				return nil
+			}
+			if p := s.gridConv(n); p != nil {
+				return p
+			}
+			return s.scaledGridConv(n)
 		}
 		if o, err := n.Op(); err == nil && n.In[0].IsConst() {
 			// some quantisers leave it to the runtime to quantise the weights

@@ -36,6 +36,7 @@ type byteConvCall struct {
 	bias        int
 	out         tensor.DType
 	then        *rescaling // what follows; nil: nothing
+	real        *gridConv  // makes numbers of the sums; nil: no one does
 	fixed       bool       // whether scales, zero points and bias are constant
 }
 
@@ -81,6 +82,12 @@ func rescaledConv(r *request) (compute.Kernel, error) {
 }
 
 func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compute.Kernel, error) {
+	return newByteConvOf(r, in, bias, then, false)
+}
+
+// newByteConvOf is newByteConv; with pairs the sums of neighbouring pixels stay together.
+func newByteConvOf(r *request, in productInputs, bias int, then *rescaling, pairs bool) (
+	compute.Kernel, error) {
 	x, dx, ok := r.in(0)
 	w, dw, _ := r.in(in.b)
 	weight := r.constant(in.b)
@@ -111,7 +118,7 @@ func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compu
 	if b, d, ok := r.in(bias); !in.serve(r, k.m) || ok && (d != tensor.Int32 || count(b) != k.m) {
 		return nil, nil
 	}
-	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group}
+	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group, Pairs: pairs}
 	if w[1] == 1 {
 		if d, err := newByteWindows(r, &k.byteConvCall, p, k.flipX, k.flipW); d != nil ||
 			err != nil {
@@ -373,6 +380,10 @@ func (t *byteChannels) quantize() {
 // finish writes rows of n sums, ld apart, of channels c0 to c1 to the output from element at on: as
 // they are or, scaled and rounded, as bytes.
 func (t *byteChannels) finish(sums []int32, ld, at, c0, c1, n int) {
+	if t.real != nil {
+		t.real.finish(t, sums, ld, at, c0, c1, n)
+		return
+	}
 	if t.out != tensor.Int32 {
 		vec.RequantizeRows(t.y.Data[at:], t.pixels, sums, ld, n, t.grids[c0:c1])
 		return

@@ -390,3 +390,34 @@ func genChain(r source, key opKey) *sample {
 	s.exact = true
 	return s
 }
+
+// genGridConv makes mostly what passes make: one group, constant operands, of 16 bits a pixel that
+// is multiplied alone.
+func genGridConv(r source, key opKey) *sample {
+	of := scaled[r.IntN(len(scaled))]
+	s, x, w := r.byteImages(key)
+	for x.Shape[1] != w.Shape[1] && !r.one(20) {
+		s, x, w = r.byteImages(key)
+	}
+	if of.Bits() == 16 && !r.one(10) {
+		s.call.Attrs = nil
+		w = r.bytes(w.DType, append(w.Shape[:2:2], slices.Repeat([]int{1}, len(x.Shape)-2)...)...)
+	}
+	s.in = []*tensor.Tensor{r.floats(x.Shape...), r.scales(), r.bytes(of), w,
+		r.scales(r.perChannel(w)...), nil, nil}
+	s.in[5] = r.bytes(w.DType, s.in[4].Shape...)
+	if of.Bits() == 16 {
+		tensor.As[float32](s.in[1])[0] /= 100
+	}
+	if s.in = s.in[:6]; r.one(2) {
+		s.in = append(s.in, r.floats(w.Shape[0]))
+	}
+	s.constant = []bool{false, true, true, !r.one(20), !r.one(20), true, r.one(2)}[:len(s.in)]
+	r.activation(s)
+	s.call.Attrs = slices.DeleteFunc(s.call.Attrs, func(a op.Attr) bool {
+		return a.Name == "precision"
+	})
+	s.atol = 1e-4
+	s.call.NumIn = len(s.in)
+	return s
+}

@@ -53,6 +53,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "QLinearMatMul"}:                     genQLinearMatMul,
 	{op.FusedDomain, "Grid"}:                  genQuantize,
 	{op.FusedDomain, "Chain"}:                 genChain,
+	{op.FusedDomain, "GridConv"}:              genGridConv,
 	{op.FusedDomain, "Rescale"}:               genRescale,
 	{op.FusedDomain, "Table"}:                 genTable,
 	{op.FusedDomain, "QLinearConv"}:           genRescaledConv,

@@ -44,9 +44,10 @@ func (t target) Features() compute.Features {
 		pixels = compute.Ask(conv.HasNHWC16)
 	}
 	return compute.Features{
-		BF16:   fast,
-		NHWC:   conv.HasNHWC(),
-		Pixels: pixels,
+		BF16:      fast,
+		NHWC:      conv.HasNHWC(),
+		FastBytes: cpuinfo.HasAVX512VNNI(),
+		Pixels:    pixels,
 		Costs: compute.Costs{
 			Rounding:      6,
 			BF16Rate:      rate.long,

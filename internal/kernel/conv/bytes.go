@@ -50,7 +50,7 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 		return nil, err
 	}
 	o.p = p
-	o.pixelRows = fillsMore(p.M/p.Group, volume(out))
+	o.pixelRows = !p.Pairs && fillsMore(p.M/p.Group, volume(out))
 	o.dense, err = o.newDense()
 	return o, err
 }

@@ -52,6 +52,9 @@ type Params struct {
 	// Silu replaces finished elements x by x/(1+exp(-x)), to the precision of bfloat16: of NHWC16
 	// and Windows16 alone, instead of Map.
 	Silu bool
+	// Pairs says that pixels, an even number, come in pairs, whose sums Bytes gives to store
+	// together: of Bytes alone.
+	Pairs bool
 }
 
 // Args holds the data of one run. Y must not overlap the others, except that the residual may be Y
