@@ -62,19 +62,19 @@ SUBJECTS = {s.name: s for s in [
     Subject("mobilenetv2-qdq", "mobilenetv2", True),
     Subject("ddddocr-common-old", None, True),
     Subject("moonshine-encoder", None, True),
-    Subject("resnet50-folded-qdq", "resnet50"),
     Subject("resnet50-dynamic", "resnet50"),
-    Subject("mobilenetv2-folded-qdq", "mobilenetv2"),
     Subject("mobilenetv2-qdq-channel", "mobilenetv2"),
     Subject("mobilenetv2-qdq-s8s8", "mobilenetv2"),
-    Subject("mobilenetv2-folded-a16", "mobilenetv2"),
-    Subject("resnet50-folded-a16", "resnet50"),
-    Subject("ppocr-det-qdq", "ppocr-det"),
     Subject("ddddocr-common-dynamic", "ddddocr-common"),
     Subject("minilm-4bit", "minilm"),
     Subject("minilm-4bit-int8", "minilm"),
     Subject("minilm-4bit-token", "minilm", tokens=1, file="minilm-4bit"),
     Subject("minilm-4bit-int8-token", "minilm", tokens=1, file="minilm-4bit-int8"),
+    # What tools make of five models: see by_tools of quantized.py.
+    *(Subject(f"{model}-{more}", model.removesuffix("-folded"))
+      for model in ("ppocr-rec", "ppocr-det", "ddddocr-common", "mobilenetv2-folded",
+                    "resnet50-folded")
+      for more in ("qdq", "qdq-channel", "qdq-products", "a16", "nncf")),
 ]}
 
 

@@ -24,7 +24,9 @@ import functools
 import json
 import logging
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 
 import environment
@@ -34,6 +36,7 @@ if __name__ == "__main__":
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
+import onnx.version_converter  # noqa: E402
 import onnxruntime  # noqa: E402
 from onnx import numpy_helper  # noqa: E402
 from onnxruntime import quantization  # noqa: E402
@@ -43,6 +46,7 @@ import compare  # noqa: E402
 import fetch  # noqa: E402
 import inputs  # noqa: E402
 
+HERE = pathlib.Path(__file__).resolve().parent
 EXACT, ROUNDED, ROUNDED_LOCAL, NODE = 1e-3, 0.2, 0.4, 1e-4
 Level = onnxruntime.GraphOptimizationLevel
 
@@ -77,9 +81,28 @@ class Calibration(quantization.CalibrationDataReader):
         return self.left.pop(0) if self.left else None
 
 
+# The first whose QuantizeLinear has a scale for each channel.
+CHANNELS_OPSET = 13
+
+
+def prepared(source):
+    """A model as static quantisation wants it: the tool writes scales for each channel into older
+    opsets, too, where they are invalid, and takes constants that nodes hold for activations."""
+    model = onnx.load(source)
+    held = [n for n in model.graph.node
+            if n.op_type == "Constant" and n.attribute[0].name == "value"]
+    for node in held:
+        node.attribute[0].t.name = node.output[0]
+        model.graph.initializer.append(node.attribute[0].t)
+        model.graph.node.remove(node)
+    if next(o.version for o in model.opset_import if not o.domain) < CHANNELS_OPSET:
+        model = onnx.version_converter.convert_version(model, CHANNELS_OPSET)
+    return model
+
+
 def static(form, **more):
     def make(source, target):
-        quantization.quantize_static(source,
+        quantization.quantize_static(prepared(source),
                                      target,
                                      Calibration([case_of(source).steps[0]]),
                                      quant_format=form,
@@ -144,6 +167,30 @@ def transformers(source, target):
                              opt_level=0).save_model_to_file(str(target))
 
 
+def nncf(source, target):
+    """As NNCF quantises: weights by channel, activations by tensor or by channel, as it sees fit.
+
+    It needs more packages than the peer, which lie in an environment of their own.
+    """
+    python = environment.install(HERE / "requirements-nncf.txt")
+    with tempfile.NamedTemporaryFile(suffix=".npz") as feeds:
+        np.savez(feeds, **case_of(source).steps[0])
+        feeds.flush()
+        subprocess.run([python, HERE / "nncf_quantize.py", source, feeds.name, target], check=True,
+                       capture_output=True)
+
+
+def by_tools(model):
+    """What tools make of a model, by what the name of the variant has more than the model's."""
+    qdq, words = quantization.QuantFormat.QDQ, quantization.QuantType.QUInt16
+    makers = {
+        "qdq": static(qdq), "qdq-channel": static(qdq, per_channel=True),
+        "qdq-products": static(qdq, op_types_to_quantize=["Conv", "MatMul"]),
+        "a16": static(qdq, activation_type=words), "nncf": nncf
+    }
+    return {f"{model}-{more}": (model, make, ROUNDED) for more, make in makers.items()}
+
+
 # name of the variant -> (model or variant, how it is made, relative L2 error allowed)
 VARIANTS = {
     "minilm-optimised": ("minilm", optimised, EXACT),
@@ -185,8 +232,9 @@ VARIANTS = {
     "resnet50-dynamic": ("resnet50", dynamic, ROUNDED),
     "silero-vad-v5-optimised": ("silero-vad-v5", optimised, EXACT),
     "ddddocr-common-dynamic": ("ddddocr-common", dynamic, ROUNDED),
-    "ppocr-det-qdq": ("ppocr-det", static(quantization.QuantFormat.QDQ), ROUNDED),
 }
+for tooled in "ppocr-rec", "ppocr-det", "ddddocr-common", "mobilenetv2-folded", "resnet50-folded":
+    VARIANTS |= {k: v for k, v in by_tools(tooled).items() if k not in VARIANTS}
 
 
 def case_of(file, session=None):
