@@ -162,12 +162,12 @@ var gradRelu = unary(func(x *gradient, g Var) Var {
 })
 
 var gradLeakyRelu = unary(func(x *gradient, g Var) Var {
-	return x.where(x.below(x.Input(0), 0), x.Scale(g, x.alpha(0.01)), g)
+	return x.where(x.above(x.Input(0), 0), g, x.Scale(g, x.alpha(0.01)))
 })
 
-// gradElu: below zero the derivative α·exp v is y + α, which does not overflow above it.
+// gradElu: up to zero the derivative α·exp v is y + α, which does not overflow above it.
 var gradElu = unary(func(x *gradient, g Var) Var {
-	return x.where(x.below(x.Input(0), 0), x.mul(g, x.plus(x.out(0), x.alpha(1))), g)
+	return x.where(x.above(x.Input(0), 0), g, x.mul(g, x.plus(x.out(0), x.alpha(1))))
 })
 
 var gradSelu = unary(func(x *gradient, g Var) Var {
@@ -250,12 +250,12 @@ var gradShrink = unary(func(x *gradient, g Var) Var {
 
 func gradPRelu(x *gradient) {
 	v, s, g := x.Input(0), x.Input(1), x.d(0)
-	negative := x.below(v, 0)
+	positive := x.above(v, 0)
 	if x.needs(0) {
-		x.set(0, x.where(negative, x.mul(g, s), g))
+		x.set(0, x.where(positive, g, x.mul(g, s)))
 	}
 	if x.needs(1) {
-		x.summed(1, x.masked(negative, x.mul(g, v)))
+		x.summed(1, x.where(positive, x.Scalar(g, 0), x.mul(g, v)))
 	}
 }
 
