@@ -3,7 +3,8 @@
 {"model", "optimizer", "threads", "weights", "x", "y"} begins a model and makes an update of each
 batch; the answer has their losses, and the gradients of the first. {"time": N} makes N more and
 answers with the milliseconds of each. {"model", "export"} writes a model of torchvision or
-transformers, which is then begun by "folder" instead of weights, "x" and gradients in the answer.
+transformers, which is then begun by "folder" instead of weights, "x" and gradients in the answer;
+with "exact" it is one of float64, beside which lie a batch and its gradients.
 """
 
 import json
@@ -208,18 +209,43 @@ def made(name):
     return model
 
 
-def export(r):
-    model, shape = made(r["model"]), r["shape"]
+def training(name):
+    """A model as it is trained."""
+    model = made(name)
     for module in model.modules():
         module.train(not isinstance(module, torch.nn.Dropout))
     model.training = True
-    x = torch.zeros(shape, dtype=torch.int64) if r.get("tokens") else torch.zeros(shape)
+    return model
+
+
+def exact(r):
+    """Writes a model in float64, a batch, what each score counts, and the gradients."""
+    model, shape = training(r["model"]).double(), r["shape"]
+    x = (torch.randint(r["tokens"], shape) if r.get("tokens") else
+         torch.randn(shape, dtype=torch.float64))
+    write(model, x, r["export"])
+    scores = model(x)
+    seed = torch.randn_like(scores)
+    (scores * seed).sum().backward()
+    files = {name: f"g{i}" for i, (name, _) in enumerate(model.named_parameters())}
+    for name, v in [("x", x), ("seed", seed), *((files[n], v.grad)
+                                                for n, v in model.named_parameters())]:
+        v.detach().contiguous().numpy().tofile(f"{r['folder']}/{name}")
+    return {"torch": torch.__version__, "files": files}
+
+
+def export(r):
+    x = torch.zeros(r["shape"], dtype=torch.int64 if r.get("tokens") else torch.float32)
+    write(training(r["model"]), x, r["export"])
+    return {"torch": torch.__version__}
+
+
+def write(model, x, file):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(model, (x,), r["export"], dynamo=False, opset_version=17,
+        torch.onnx.export(model, (x,), file, dynamo=False, opset_version=17,
                           training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
                           input_names=["x"], output_names=["y"])
-    return {"torch": torch.__version__}
 
 
 now = None
@@ -227,6 +253,8 @@ for line in sys.stdin:
     request = json.loads(line)
     if "time" in request:
         answer = now.time(request["time"])
+    elif "exact" in request:
+        answer = exact(request)
     elif "export" in request:
         answer = export(request)
     else:

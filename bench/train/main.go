@@ -7,8 +7,9 @@
 //	go run ./bench/train -python /tmp/torch/bin/python -json > bench/results/DATE-train.json
 //
 // With -architectures it does the same, under one optimizer, with models that PyTorch exports, and
-// holds the bytes that weir plans against those by which PyTorch's process grows. These want onnx,
-// torchvision and transformers beside torch:
+// holds the bytes that weir plans against those by which PyTorch's process grows. Gradients are
+// first compared in float64, on a small batch; -exact does that alone. These want onnx, torchvision and transformers beside
+// torch:
 //
 //	go run ./bench/train -python /tmp/torch/bin/python -architectures
 //
@@ -103,8 +104,10 @@ type bench struct {
 	only   string // the name of the model that is trained, empty for all
 	// whether architectures are trained, too, where no model is named
 	exports bool
+	exact   bool // whether they are compared in float64 alone
 	opinfo  bool // whether the samples of PyTorch's own tests are compared, and no model
 	on      *machine.Machine
+	python  string
 	peer    *peer
 }
 
@@ -123,11 +126,14 @@ func main() {
 	steps := flag.Bool("steps", false, "print what each operator of an update takes")
 	only := flag.String("model", "", "the model to train; all without")
 	exports := flag.Bool("architectures", false, "train the models that PyTorch exports, too")
+	exact := flag.Bool("exact", false,
+		"compare the models that PyTorch exports in float64, and nothing else")
 	opinfo := flag.Bool("opinfo", false,
 		"compare gradients of the samples of PyTorch's own tests, and no model")
 	flag.Parse()
 	const command claims.Command = "train"
-	b := &bench{rounds: *rounds, steps: *steps, only: *only, exports: *exports, opinfo: *opinfo}
+	b := &bench{rounds: *rounds, steps: *steps, only: *only, exports: *exports || *exact,
+		exact: *exact, opinfo: *opinfo}
 	b.results = results{
 		Date:    time.Now().UTC().Format("2006-01-02"),
 		Machine: cpuinfo.ModelName(), Processor: roofline.Identify(), Cores: runtime.NumCPU(),
@@ -140,7 +146,7 @@ func main() {
 }
 
 func (b *bench) measure(ctx context.Context, python string) (err error) {
-	if b.opinfo {
+	if b.python = python; b.opinfo {
 		return b.samples(ctx, python)
 	}
 	b.on, err = machine.Open("cpu:0", machine.Options{Threads: b.Threads})
@@ -151,13 +157,17 @@ func (b *bench) measure(ctx context.Context, python string) (err error) {
 	if b.peer, err = start(ctx, python); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.peer.stop()) }()
+	defer func() {
+		if b.peer != nil {
+			err = errors.Join(err, b.peer.stop())
+		}
+	}()
 	of, err := read()
 	if err != nil {
 		return err
 	}
 	for i := range subjects {
-		if b.only != "" && b.only != subjects[i].name {
+		if b.exact || b.only != "" && b.only != subjects[i].name {
 			continue
 		}
 		for _, o := range optimizers {

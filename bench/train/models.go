@@ -24,6 +24,7 @@ type subject struct {
 	text   string // its nodes; weights are the inputs but x
 	file   string // in which PyTorch wrote it; such models begin with the weights in it
 	shape  []int  // of a batch
+	exact  []int  // of one that is compared in float64, of models that PyTorch writes
 	tokens int    // of a model of text, whose samples are numbers of them; 0 for others
 }
 

@@ -33,6 +33,7 @@ type values struct {
 type request struct {
 	Model     string            `json:"model"`
 	Export    string            `json:"export,omitempty"`
+	Exact     bool              `json:"exact,omitempty"` // in float64
 	Folder    string            `json:"folder,omitempty"`
 	Tokens    int               `json:"tokens,omitempty"`
 	Updates   int               `json:"updates"`
