@@ -167,4 +167,10 @@ func TestAcrossIdle(t *testing.T) {
 	if next := a.Done(five, time.Second); next != bob || a.Done(bob, time.Second) != ann {
 		t.Errorf("%+v goes", next)
 	}
+	a.Done(ann, time.Hour)
+	six := a.Arrive("eve", 1, time.Second)
+	ann, _ = a.Arrive("ann", 1, time.Second), a.Arrive("bob", 1, time.Second)
+	if next := a.Done(six, time.Second); next != ann {
+		t.Errorf("%+v goes, and what ann had before is not forgotten", next)
+	}
 }

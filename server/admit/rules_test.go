@@ -87,6 +87,7 @@ func TestRefusals(t *testing.T) {
 		{Request{Model: "m", Deadline: ms / 2}, ErrLate, 0}, // not even alone
 		{Request{Model: "m", Deadline: 3 * ms / 2}, ErrLate, ms / 2},
 		{Request{Model: "small", Bytes: 101}, ErrInvalid, 0},
+		{Request{Model: "small", Bytes: -1}, ErrInvalid, 0},
 		{Request{Model: "small", Bytes: 60}, nil, 0},
 		{Request{Model: "small", Bytes: 60}, ErrFull, ms},
 		{Request{Model: "small", Bytes: 40}, nil, 0},
