@@ -59,11 +59,10 @@ const (
 	tellHost, tellRequest, tellFiles, tellServices, tellNotFound = 1, 2, 4, 6, 7
 )
 
-// described answers one request.
+// described answers one request: of several things that it asks for, the last, as protobuf has it.
 func (s *Server) described(asked []byte) (encoded, error) {
-	var host, answer []byte
-	answer = notFound("ask for a file, a symbol or the services")
-	number := protowire.Number(tellNotFound)
+	var host, name []byte
+	var ask protowire.Number
 	for rest := asked; len(rest) > 0; {
 		field, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 || kind != protowire.BytesType {
@@ -77,17 +76,27 @@ func (s *Server) described(asked []byte) (encoded, error) {
 		switch field {
 		case tellHost:
 			host = text
-		case askFile:
-			number, answer = files(string(text))
-		case askSymbol:
-			number, answer = files(pathOf(protoreflect.FullName(text)))
-		case askServices:
-			number, answer = tellServices, s.services()
+		case askFile, askSymbol, askServices:
+			ask, name = field, text
 		}
 	}
+	number, answer := s.found(ask, string(name))
 	b := part(nil, tellHost, host)
 	b = part(b, tellRequest, asked)
 	return part(b, number, answer), nil
+}
+
+// found is the field of an answer, and what it has, to what is asked by a field and a name.
+func (s *Server) found(ask protowire.Number, name string) (protowire.Number, []byte) {
+	switch ask {
+	case askFile:
+		return files(name)
+	case askSymbol:
+		return files(pathOf(protoreflect.FullName(name)))
+	case askServices:
+		return tellServices, s.services()
+	}
+	return tellNotFound, notFound("ask for a file, a symbol or the services")
 }
 
 func part(b []byte, number protowire.Number, v []byte) []byte {

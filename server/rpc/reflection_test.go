@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/weirgpu/weir/server"
+	pb "github.com/weirgpu/weir/server/oip/inferencepb"
 )
 
 // TestReflection: a client finds the services and what their messages are, by both names.
@@ -78,6 +80,27 @@ func TestReflection(t *testing.T) {
 		}
 	}
 	w.idle(t)
+}
+
+// TestReflectionOnce: a message that asks for much has the last of it, which is found once.
+func TestReflectionOnce(t *testing.T) {
+	w := begin(t, server.Options{})
+	one := part(nil, askFile, []byte(pb.File_server_oip_inferencepb_inference_proto.Path()))
+	many := append(bytes.Repeat(one, 1000), part(nil, askServices, nil)...)
+	costs := func(asked []byte) float64 {
+		return testing.AllocsPerRun(1, func() {
+			if _, err := w.described(asked); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if n, least := costs(many), costs(one); n > least {
+		t.Errorf("%v allocations for many, and %v for one", n, least)
+	}
+	got, err := w.described(many)
+	if want := part(nil, tellServices, w.services()); err != nil || !bytes.HasSuffix(got, want) {
+		t.Errorf("it has not the services at its end: %v", err)
+	}
 }
 
 // TestHealth: probes learn whether the server is ready, and are told when that changes.
