@@ -176,3 +176,26 @@ func TestStreams(t *testing.T) {
 		t.Errorf("another model: %v", err)
 	}
 }
+
+// TestRightsOfTheAccountBefore: a request that goes on has nothing of an account that is added
+// under the name of its own once that was removed, also where no token showed it.
+func TestRightsOfTheAccountBefore(t *testing.T) {
+	p := begin(t, t.TempDir())
+	p.add(t, "root", "admin on *")
+	p.add(t, "ann", "read on *")
+	a, err := p.book.Account("ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := p.guard(t, OIDC{}).with(t.Context(), a.shownBy("certificate CN=ann"))
+	if !MayAll(ctx, Read) {
+		t.Error("it has no rights at first")
+	}
+	if err := p.book.Remove(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	p.add(t, "ann", "read,infer on *")
+	if MayAll(ctx, Read) || MayAll(ctx, Infer) {
+		t.Error("it has the rights of the account that was added after it")
+	}
+}
