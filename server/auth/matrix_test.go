@@ -195,6 +195,14 @@ func TestRightsOfTheAccountBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.add(t, "ann", "read,infer on *")
+	if _, err := p.book.Owning(a.Owner()); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the account of before: %v", err)
+	}
+	if now, err := p.book.Account("ann"); err != nil {
+		t.Error(err)
+	} else if got, err := p.book.Owning(now.Owner()); err != nil || got != now {
+		t.Errorf("the account of now: %v, %v", got, err)
+	}
 	if MayAll(ctx, Read) || MayAll(ctx, Infer) {
 		t.Error("it has the rights of the account that was added after it")
 	}
