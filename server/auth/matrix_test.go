@@ -207,3 +207,35 @@ func TestRightsOfTheAccountBefore(t *testing.T) {
 		t.Error("it has the rights of the account that was added after it")
 	}
 }
+
+// TestReaders: readers of events are bounded, for each account below what there may be of all, and
+// one that leaves makes room.
+func TestReaders(t *testing.T) {
+	var s Streams
+	ann, bob := With(t.Context(), &Account{Name: "ann"}), With(t.Context(), &Account{Name: "bob"})
+	enter := func(ctx context.Context, n int) (leave func()) {
+		t.Helper()
+		for range n {
+			var err error
+			if leave, err = s.Enter(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return leave
+	}
+	refused := func(ctx context.Context, kind oip.Kind) {
+		t.Helper()
+		if _, err := s.Enter(ctx); oip.KindOf(err) != kind || oip.RetryAfter(err) == 0 {
+			t.Errorf("one more: %v, want %v with a time to ask again", err, kind)
+		}
+	}
+	leave := enter(ann, MostStreamsEach)
+	refused(ann, oip.Exhausted)
+	enter(bob, 1)
+	leave()
+	enter(ann, 1)
+	refused(ann, oip.Exhausted)
+	enter(t.Context(), MostStreams-MostStreamsEach-1) // who has no account has no part of its own
+	refused(t.Context(), oip.Unavailable)
+	refused(bob, oip.Unavailable)
+}
