@@ -39,7 +39,7 @@ func FuzzInput(f *testing.F) {
 				t.Fatalf("a row is %v, %v", row, err)
 			}
 		}
-		if err := in.check(); err != nil && !errors.Is(err, ErrInput) {
+		if err := in.check(t.Context()); err != nil && !errors.Is(err, ErrInput) {
 			t.Fatal(err)
 		}
 	})

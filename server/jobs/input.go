@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"archive/zip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -225,10 +226,22 @@ func (in *input) skip(n int64) error {
 	return nil
 }
 
-// check reads all rows, and holds that the arrays end with them and are as they were packed.
-func (in *input) check() error {
+// checkEvery is how many bytes of an array are read before it is looked whether anybody waits: a
+// file of few megabytes may unpack to gigabytes.
+const checkEvery = 16 << 20
+
+// check reads all rows, as long as ctx lasts, and holds that the arrays end with them and are as
+// they were packed.
+func (in *input) check(ctx context.Context) error {
 	for _, c := range in.columns {
-		err := c.rows.Skip(c.rows.Left())
+		var err error
+		some := int(max(1, checkEvery/max(1, c.rows.RowBytes())))
+		for left := c.rows.Left(); left > 0 && err == nil; left = c.rows.Left() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			err = c.rows.Skip(min(some, left))
+		}
 		if err == nil {
 			var more int64
 			if more, err = io.CopyN(io.Discard, c.body, 1); more > 0 {

@@ -380,6 +380,26 @@ func digestOf(b []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
 }
 
+// TestUnpackedForNobody: a file is not unpacked on for a client that has gone.
+func TestUnpackedForNobody(t *testing.T) {
+	file := packed(t, map[string]*tensor.Tensor{"x": tensor.From(make([]float32, checkEvery), 4,
+		checkEvery/4)})
+	in, err := openInput(bytes.NewReader(file), int64(len(file)), []oip.TensorFields{{Name: "x",
+		Datatype: "FP32", Shape: []int64{-1, checkEvery / 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := in.check(gone); !errors.Is(err, context.Canceled) || in.columns[0].rows.Left() != 4 {
+		t.Errorf("%v, with %d rows left of 4", err, in.columns[0].rows.Left())
+	}
+	if err := in.check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUploads: what is no file for the model is refused with the reason, and leaves nothing.
 func TestUploads(t *testing.T) {
 	p := begin(t, t.TempDir(), Options{Input: 1 << 20}, models("digits")...)

@@ -235,7 +235,7 @@ func (j *Jobs) take(ctx context.Context, a *Asked, p *store.Part) (*Job, error) 
 			"request's body may have", n, most)
 	}
 	job.Rows = in.rows
-	if err := in.check(); err != nil {
+	if err := in.check(ctx); err != nil {
 		return nil, err
 	}
 	return job, ctx.Err()
