@@ -29,4 +29,11 @@ func TestMay(t *testing.T) {
 			t.Errorf("%o of %d with %d bytes: %v", c.of.Mode, c.of.Uid, c.of.Size, err)
 		}
 	}
+	for mode, taken := range map[uint32]bool{0o600: false, 0o664: false, 0o666: true} {
+		own := unix.Stat_t{Uid: uint32(os.Geteuid()), Mode: unix.S_IFREG | mode, Size: 8}
+		err := may(&own, Info{Key: "/k", Size: 8, Foreign: true})
+		if (err == nil) != taken || err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("the server's own with %o, asked for by another user: %v", mode, err)
+		}
+	}
 }

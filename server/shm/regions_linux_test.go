@@ -88,7 +88,11 @@ func TestRefused(t *testing.T) {
 	if err := errors.Join(os.Symlink("/etc/passwd", link), unix.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = errors.Join(os.Remove(link), os.Remove(pipe)) })
+	other := "/dev/shm/other-" + key[1:]
+	if err := os.WriteFile(other, make([]byte, 16), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(os.Remove(link), os.Remove(pipe), os.Remove(other)) })
 	for _, in := range []shm.Info{
 		{Name: "", Key: key, Size: 1},
 		{Name: strings.Repeat("n", 256), Key: key, Size: 1},
@@ -97,7 +101,7 @@ func TestRefused(t *testing.T) {
 		{Name: "a", Key: "/..", Size: 1},
 		{Name: "a", Key: "/test-/../../../etc/passwd", Size: 1},
 		{Name: "a", Key: "/test-\x00", Size: 1},
-		{Name: "a", Key: "/other", Size: 1},
+		{Name: "a", Key: strings.TrimPrefix(other, "/dev/shm"), Size: 1},
 		{Name: "a", Key: "/test-nothing", Size: 1},
 		{Name: "a", Key: strings.TrimPrefix(link, "/dev/shm"), Size: 1},
 		{Name: "a", Key: strings.TrimPrefix(pipe, "/dev/shm"), Size: 1},
@@ -120,6 +124,24 @@ func TestRefused(t *testing.T) {
 		if _, err := shm.New(prefix); !errors.Is(err, shm.ErrInvalid) {
 			t.Errorf("prefix %q: %v", prefix, err)
 		}
+	}
+}
+
+// TestUnregisteredBetween: what has a region goes on with it though it is unregistered meanwhile.
+func TestUnregisteredBetween(t *testing.T) {
+	r, key := regions(t, "/"), shared(t, []byte("0123456789"))
+	if err := r.Register("", shm.Info{Name: "a", Key: key, Size: 10}); err != nil {
+		t.Fatal(err)
+	}
+	g := get(t, r, "", "a")
+	r.Unregister("", "a")
+	p := make([]byte, 3)
+	if err := errors.Join(g.Read(p, 7), g.Write([]byte("x"), 0)); err != nil || string(p) != "789" {
+		t.Errorf("%q, %v", p, err)
+	}
+	g.Close()
+	if err := g.Read(p, 0); err == nil {
+		t.Error("its memory is open still after the last use")
 	}
 }
 
