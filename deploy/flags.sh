@@ -22,7 +22,7 @@ std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpk
   crypto/internal/fips140/ecdsa crypto/internal/fips140/nistec/fiat
   crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
-  encoding/pem internal/fmtsort internal/zstd io/fs mime/... net net/netip net/url
+  encoding/pem internal/fmtsort internal/zstd io/fs mime/... net net/http net/netip net/url
   fmt log log/slog/... math/big
   os os/exec path/filepath regexp/... text/tabwriter text/template
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
