@@ -180,6 +180,7 @@ func (o operands) attention() []call {
 		attend("scale and cap", 4, heads(), op.FloatAttr("scale", 0.7),
 			op.FloatAttr("softcap", 1.3), n("qk_matmul_output_mode", 1)),
 		attend("mask", 4, append(heads(), o.f(2, 1, 3, 5)), n("qk_matmul_output_mode", 2)),
+		attend("mask and causal", 1, append(heads(), o.f(2, 1, 3, 5)), n("is_causal", 1)),
 		attend("short mask", 1, append(heads(), o.f(3, 4))),
 		attend("truth", 4, append(heads(), yes), n("qk_matmul_output_mode", 3)),
 		attend("causal", 4, append(flat(), nil, o.f(2, 2, 2, 2), o.f(2, 2, 2, 3)), q, kv,

@@ -163,7 +163,7 @@ output %side`)
 	for _, n := range g.Nodes {
 		count[n.Type]++
 	}
-	if count["MatMul"] != 2 || count["Exp"] != 1 {
+	if count["MatMul"]+count["Gemm"] != 2 || count["Exp"] != 1 {
 		t.Errorf("the joint graph has %v", count)
 	}
 }

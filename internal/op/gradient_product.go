@@ -12,7 +12,8 @@ func (x *Expander) flipped(v Var) Var {
 }
 
 // gradMatMul: g·bᵀ and aᵀ·g, a vector taken as a row on the left and a column on the right, summed
-// over the stacks that an operand was repeated for.
+// over the stacks that an operand was repeated for. What all rows of a stack are multiplied by is
+// summed over them by one product.
 func gradMatMul(x *gradient) {
 	a, b, g := x.Input(0), x.Input(1), x.d(0)
 	if x.Rank(b) == 1 {
@@ -21,6 +22,10 @@ func gradMatMul(x *gradient) {
 	if x.Rank(a) == 1 {
 		a, g = x.Unsqueeze(a, 0), x.Unsqueeze(g, int64(x.Rank(g))-1)
 	}
+	if x.Rank(b) == 2 {
+		x.byRows(a, b, g)
+		return
+	}
 	if x.needs(0) {
 		d := x.unbroadcast(x.Op("MatMul", nil, g, x.flipped(b)), a)
 		x.set(0, x.shapedAs(d, a, x.Input(0)))
@@ -28,6 +33,27 @@ func gradMatMul(x *gradient) {
 	if x.needs(1) {
 		d := x.unbroadcast(x.Op("MatMul", nil, x.flipped(a), g), b)
 		x.set(1, x.shapedAs(d, b, x.Input(1)))
+	}
+}
+
+// byRows is gradMatMul where b is a matrix.
+func (x *gradient) byRows(a, b, g Var) {
+	rows := func(v Var) Var {
+		if rank := x.Rank(v); rank != 2 {
+			return x.Op("Flatten", axisAttr(int64(rank)-1), v)
+		}
+		return v
+	}
+	g = rows(g)
+	if x.needs(0) {
+		d := x.gemm(g, b, false, true)
+		if x.Rank(x.Input(0)) != 2 {
+			d = x.as(d, x.Input(0))
+		}
+		x.set(0, d)
+	}
+	if x.needs(1) {
+		x.set(1, x.shapedAs(x.gemm(rows(a), g, true, false), b, x.Input(1)))
 	}
 }
 

@@ -1,0 +1,39 @@
+package grad_test
+
+import (
+	"testing"
+
+	"github.com/weirgpu/weir/grad"
+	"github.com/weirgpu/weir/graph"
+)
+
+// TestRowsOfStacks: the gradient of a matrix by which all rows of a stack are multiplied is one
+// product, not one for each matrix of the stack and their sum, and nothing is turned for it.
+func TestRowsOfStacks(t *testing.T) {
+	for _, lines := range []string{"input %x: float64[4,5,3]", "input %x: float64[5,3]",
+		"input %x: float64[n,m,3]", "input %x: float64[2,4,5,3]"} {
+		g := parse(t, lines+`
+input %w: float64[3,2]
+%y = MatMul@13 "y" (%x, %w)
+output %y`)
+		if err := g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		o := grad.Objective{Of: []*graph.Value{g.Outputs[0]}, By: g.Inputs}
+		if _, err := grad.Backward(g, o); err != nil {
+			t.Fatal(err)
+		}
+		products := 0
+		for _, n := range g.Nodes {
+			switch n.Type {
+			case "Gemm":
+				products++
+			case "ReduceSum", "Transpose":
+				t.Errorf("%s: %v", lines, n.Type)
+			}
+		}
+		if products != 2 {
+			t.Errorf("%s: %d products, want 2", lines, products)
+		}
+	}
+}
