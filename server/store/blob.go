@@ -103,13 +103,16 @@ func (b *Blobs) Stage(from io.Reader) (*Part, error) {
 	p := &Part{path: f.Name()}
 	h := sha256.New()
 	p.Size, err = io.Copy(io.MultiWriter(f, h), from)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, syncFile(f), f.Close()); err != nil {
 		p.Discard()
 		return nil, fmt.Errorf("blob: %w", explainFile(err))
 	}
 	p.Digest = digestPrefix + Digest(hex.EncodeToString(h.Sum(nil)))
 	return p, nil
 }
+
+// syncFile has what is in a file reach the disk. Tests see what it is asked for.
+var syncFile = (*os.File).Sync
 
 // Open opens the part for reading, which the caller closes.
 func (p *Part) Open() (*os.File, error) { return os.Open(p.path) }

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,6 +119,22 @@ func checkPairs(s *Store, before int, digests map[Digest]bool) (n int, err error
 		return rows.Err()
 	})
 	return n, err
+}
+
+// TestOwnersAlone: what the state has is for the eyes of its owner.
+func TestOwnersAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s, err := Open(t.Context(), dir, Options{}, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for path, want := range map[string]os.FileMode{dir: 0o700 | os.ModeDir,
+		filepath.Join(dir, fileName): 0o600, filepath.Join(dir, blobsName): 0o700 | os.ModeDir} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s has %v (%v), want %v", path, info.Mode(), err, want)
+		}
+	}
 }
 
 // checkEach is after how many kills all is checked, and a folder is begun anew. After the others it

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +142,43 @@ func TestSweep(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestBlobsAreSynced: what a blob has is on the disk before it has its name, whole.
+func TestBlobsAreSynced(t *testing.T) {
+	s := begin(t, t.TempDir(), Options{})
+	was := syncFile
+	defer func() { syncFile = was }()
+	synced := map[string]int64{}
+	syncFile = func(f *os.File) error {
+		info, err := f.Stat()
+		if err == nil {
+			synced[f.Name()] = info.Size()
+		}
+		return errors.Join(err, was(f))
+	}
+	p, err := s.Blobs().Stage(strings.NewReader("abc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Discard()
+	if synced[p.path] != 3 {
+		t.Errorf("a blob of 3 bytes may be lost with the power: %v", synced)
+	}
+}
+
+// TestReserve: what is to stay free of a disk is not given away.
+func TestReserve(t *testing.T) {
+	dir := t.TempDir()
+	free, err := Free(dir)
+	if err != nil {
+		t.Skip("nobody knows what is free here:", err)
+	}
+	if err := Fits(dir, 1, free/2); err != nil {
+		t.Error(err)
+	}
+	if err := Fits(dir, 1, 2*free); !errors.Is(err, ErrFull) {
+		t.Errorf("beside a reserve that the disk has not: %v", err)
 	}
 }
