@@ -128,7 +128,7 @@ func TestAsideLeaves(t *testing.T) {
 }
 
 // TestTakesBackTheSame: what is another version, has another mark, or is to have another cap of
-// memory is not what has left, and what has no mark is not kept.
+// memory is not what has left; what has no mark is not kept, and what ends is not taken back.
 func TestTakesBackTheSame(t *testing.T) {
 	var opens atomic.Int64
 	one := opened(times("m", 1), &opens)
@@ -147,6 +147,15 @@ func TestTakesBackTheSame(t *testing.T) {
 	v := s.takeBack(m, &one)
 	if v == nil || s.takeBack(m, &one) != nil {
 		t.Fatal("it is not taken back once")
+	}
+	s.mu.Lock()
+	ends := m.newest()
+	m.served = nil
+	m.leaves(ends, true)
+	ends.cut()
+	s.mu.Unlock()
+	if two := ends.source; s.takeBack(m, &two) != nil {
+		t.Error("a version that ends is taken back")
 	}
 	if v.source.Mark = ""; v.keepable() {
 		t.Error("a version without a mark is kept")
