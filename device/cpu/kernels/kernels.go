@@ -17,8 +17,8 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		matmulKernels, softmaxKernels, reduceKernels, argKernels, normKernels, convKernels,
 		convTransposeKernels, poolKernels, movementKernels, padKernels, gatherKernels,
 		resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
-		byteProductKernels, byteConvKernels, gridConvKernels, rescaleKernels, pixelKernels, pixel16Kernels,
-		attentionKernels, nBitsKernels, gruKernels, unscaleKernels, batchNormKernels,
+		byteProductKernels, byteConvKernels, gridConvKernels, rescaleKernels, pixelKernels,
+		pixel16Kernels, attentionKernels, nBitsKernels, gruKernels, unscaleKernels, batchNormKernels,
 		poolGradientKernels, reluGradientKernels, convWeightsKernels, geluGradientKernels,
 		dropoutKernels, descentKernels, normGradientKernels,
 	} {
