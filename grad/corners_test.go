@@ -10,8 +10,8 @@ import (
 
 // TestCorners holds what the rules take for the derivative where there is none, at bounds, ties and
 // zeros, which central differences cannot tell. It is PyTorch's choice, but for the greatest of a
-// plane, of which that takes one of equal elements, the upper bound of Clip, which that does not let
-// through, and powers of negative numbers by the exponent, which are not a number there.
+// plane, of which that takes one of equal elements, the upper bound of Clip, which that does not
+// let through, and powers of negative numbers by the exponent, which are not a number there.
 func TestCorners(t *testing.T) {
 	plane := func(v ...float64) *tensor.Tensor { return tensor.From(v, 1, 1, len(v)) }
 	scalar := func(v float64) *tensor.Tensor { return tensor.Scalar(v) }

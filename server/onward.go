@@ -48,7 +48,7 @@ func (m *model) going(ctx context.Context, v *version, number string, p oip.Para
 type departure struct {
 	idle  chan struct{} // closed once its requests are answered and its sequences are over
 	hurry chan struct{} // closed by cut
-	gone  chan struct{} // closed once it holds nothing that no open answer holds, or is served again
+	gone  chan struct{} // closed once it holds nothing beside open answers, or is served again
 	// aside says that a rollback may serve it again, and late ends that; nil before it is idle
 	aside      bool
 	late       *time.Timer

@@ -23,7 +23,8 @@ type reader struct {
 	types    map[string]tensor.DType   // of them
 }
 
-// readSet reads sources of samples for the inputs of a model. Images are of the classes of another set, where it is given.
+// readSet reads sources of samples for the inputs of a model. Images are of the classes of another
+// set, where it is given.
 func readSet(r *recipe.Recipe, of []*graph.Value, labels []label,
 	inputs map[string]recipe.Source, one recipe.Source, targets map[string]recipe.Source,
 	classes []string) (set, error) {

@@ -38,8 +38,8 @@ func (r *Prepared) shapes() (map[string][]int, error) {
 	}
 	for name := range r.recipe.Data.Sizes {
 		if !used[name] {
-			return nil, fmt.Errorf("%w: data: sizes: no input of the model leaves a size open that "+
-				"is named %q", recipe.ErrRecipe, name)
+			return nil, fmt.Errorf("%w: data: sizes: no input of the model leaves a size open "+
+				"that is named %q", recipe.ErrRecipe, name)
 		}
 	}
 	for name, s := range r.recipe.Data.Inputs {
@@ -69,9 +69,9 @@ func (r *Prepared) shape(v *graph.Value, used map[string]bool) ([]int, error) {
 				return nil, err
 			}
 			if len(file) != len(shape) {
-				return nil, fmt.Errorf("%w: data: %s leaves a size of input %q, %v, open: say it by "+
-					"sizes: {%v: N}, or by a file of such shapes", recipe.ErrRecipe, r.recipe.Model,
-					v.Name, v.Type, d)
+				return nil, fmt.Errorf("%w: data: %s leaves a size of input %q, %v, open: say it "+
+					"by sizes: {%v: N}, or by a file of such shapes", recipe.ErrRecipe,
+					r.recipe.Model, v.Name, v.Type, d)
 			}
 			n = file[i+1]
 		}

@@ -51,7 +51,7 @@ func (p *Prepared) graphs() [4]step.Graph {
 	return all
 }
 
-// trades are ways to take less memory than the plan of an update does, which may compute again, too.
+// trades are ways to take less memory than the plan of an update does, which may compute again.
 func (p *Prepared) trades(ctx context.Context) ([]plan.Trade, error) {
 	o, err := p.planOptions(p.step.Train)
 	if err != nil {

@@ -112,8 +112,8 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
-// TestForecastOfSmaller: of a plan that computes again unasked, a forecast says what takes less than
-// that plan, not than one that keeps all.
+// TestForecastOfSmaller: of a plan that computes again unasked, a forecast says what takes less
+// than that plan, not than one that keeps all.
 func TestForecastOfSmaller(t *testing.T) {
 	on, err := machine.Open("cpu:0", machine.Options{Threads: 2})
 	if err != nil {

@@ -1,8 +1,8 @@
 // Command life measures what changes of a server's models, its stops, too much to do, and many
 // requests cost: over real connections, with the clients in the same process.
 //
-//	go run ./bench/life swaps [-for 60s]     a swap each 100 ms against none, in turn: to the version
-//	                                         that was served before, and to one that is new
+//	go run ./bench/life swaps [-for 60s]     a swap each 100 ms against none, in turn: to the
+//	                                         version served before, and to one that is new
 //	go run ./bench/life stops [-n 1000]      servers that stop under load
 //	go run ./bench/life overload [-for 10m]  twice the load that the server can bear
 //	go run ./bench/life week [-n 10000000]   a week of requests, one each 60 ms, in short
@@ -12,8 +12,8 @@
 // The first three ask over HTTP, or with -over grpc over gRPC; a week is asked in the process, with
 // a client that goes and a request that fails among a hundred. It prints one JSON object, and ends
 // with 1 where a request was lost, memory was not flat, of rollbacks the 99th percentile is more
-// than 1.2 times as long, an idle server takes more than it may, or a first answer comes more than a
-// tenth later than the model starts alone in a process.
+// than 1.2 times as long, an idle server takes more than it may, or a first answer comes more than
+// a tenth later than the model starts alone in a process.
 package main
 
 import (

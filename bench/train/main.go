@@ -8,8 +8,8 @@
 //
 // With -architectures it does the same, under one optimizer, with models that PyTorch exports, and
 // holds the bytes that weir plans against those by which PyTorch's process grows. Gradients are
-// first compared in float64, on a small batch; -exact does that alone. These want onnx, torchvision and transformers beside
-// torch:
+// first compared in float64, on a small batch; -exact does that alone. These want onnx, torchvision
+// and transformers beside torch:
 //
 //	go run ./bench/train -python /tmp/torch/bin/python -architectures
 //

@@ -259,8 +259,8 @@ func (f *trainFlags) plan(c *cobra.Command, path string) (err error) {
 	say(w, "%s of arenas beside %s of state", terminal.Size(p.ArenaBytes),
 		terminal.Size(p.StateBytes))
 	for _, t := range p.Recompute {
-		say(w, "%s of them for an update by --memory, which computes and moves %.2f times what one "+
-			"that keeps all does", terminal.Size(t.ArenaBytes), t.Time)
+		say(w, "%s of them for an update by --memory, which computes and moves %.2f times what "+
+			"one that keeps all does", terminal.Size(t.ArenaBytes), t.Time)
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ type key struct{ domain, name string }
 // families are the tables of the operators of ONNX and of weir's own, one file each.
 var families = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm,
-	rnn, bitwise, resize, einsum, fused, fusedBytes, fusedGrid, fusedGridConv, fusedChain, fusedNHWC,
-	fusedPixels, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps,
-	roiOps, linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps,
-	constantOps, shapeOps, castOps,
+	rnn, bitwise, resize, einsum, fused, fusedBytes, fusedGrid, fusedGridConv, fusedChain,
+	fusedNHWC, fusedPixels, qlinear, loss, attention, fourierOps, windowOps, linearAttention,
+	flexAttention, deformOps, roiOps, linearAlgebra, foldOps, trainingOps, batchNorm,
+	dropoutOps, imageOps, gridOps, constantOps, shapeOps, castOps,
 	transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps, scatterOps, selectOps,
 	layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps, controlOps, scanOps, detectOps,
 	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,

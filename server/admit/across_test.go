@@ -111,7 +111,7 @@ func TestAcrossPays(t *testing.T) {
 	}
 }
 
-// TestAcrossPaysFromNow: who pays for its part after long without a batch of its own pays all of it.
+// TestAcrossPaysFromNow: who pays for its part after long without an own batch pays all of it.
 func TestAcrossPaysFromNow(t *testing.T) {
 	a := admit.NewAcross(1)
 	one, two := a.Arrive("ann", 1, time.Second), a.Arrive("ann", 1, time.Second)

@@ -18,9 +18,9 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		convTransposeKernels, poolKernels, movementKernels, padKernels, gatherKernels,
 		resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
 		byteProductKernels, byteConvKernels, gridConvKernels, rescaleKernels, pixelKernels,
-		pixel16Kernels, attentionKernels, nBitsKernels, gruKernels, unscaleKernels, batchNormKernels,
-		poolGradientKernels, reluGradientKernels, convWeightsKernels, geluGradientKernels,
-		dropoutKernels, descentKernels, normGradientKernels,
+		pixel16Kernels, attentionKernels, nBitsKernels, gruKernels, unscaleKernels,
+		batchNormKernels, poolGradientKernels, reluGradientKernels, convWeightsKernels,
+		geluGradientKernels, dropoutKernels, descentKernels, normGradientKernels,
 	} {
 		for k, b := range family {
 			m[k] = b
