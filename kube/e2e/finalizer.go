@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/weirgpu/weir/kube/dra"
+	"github.com/weirgpu/weir/kube/e2e/cluster"
 )
 
 // protection is the finalizer without which no claim is allocated (resourceapi.Finalizer).
@@ -88,6 +91,9 @@ func claimOf(name string, classes, finalizers []string) object {
 
 // handed has two pods have one claim after each other, and one pod a claim that goes with it.
 func (t *tester) handed(ctx context.Context) error {
+	if err := t.played(ctx); err != nil {
+		return err
+	}
 	s := share{name: "handed", memory: gib, compute: 100}
 	if err := t.client.Create(ctx, claimsPath, s.claim("gpu.weir.dev")); err != nil {
 		return err
@@ -101,9 +107,14 @@ func (t *tester) handed(ctx context.Context) error {
 	if err := t.goes(ctx, s.name); err != nil {
 		return err
 	}
-	s.name = "own"
+	return t.owned(ctx)
+}
+
+// owned has a pod have a claim of a template, which goes with it.
+func (t *tester) owned(ctx context.Context) error {
+	s := share{name: "own", memory: gib, compute: 100}
 	if err := errors.Join(t.client.Create(ctx, templatesPath, s.template("gpu.weir.dev")),
-		t.client.Create(ctx, podsPath, claimPod(s.name))); err != nil {
+		t.client.Create(ctx, podsPath, t.anywhere(claimPod(s.name)))); err != nil {
 		return err
 	}
 	c, err := t.allocated(ctx, s.name)
@@ -116,11 +127,40 @@ func (t *tester) handed(ctx context.Context) error {
 	return t.gone(ctx, c.Metadata.Name)
 }
 
+// anywhere has a pod go to a node that nobody plays a kubelet for, where there is no other.
+func (t *tester) anywhere(p object) object {
+	if t.plain {
+		p["spec"].(object)["tolerations"] = []object{{"operator": "Exists"}}
+	}
+	return p
+}
+
+// played makes a node with a device that nobody is behind, where there is no other.
+func (t *tester) played(ctx context.Context) error {
+	if !t.plain {
+		return nil
+	}
+	size := object{"cpu": "4", "memory": "16Gi", "pods": "10"}
+	zero := object{"default": "0", "validRange": object{"min": "0"}}
+	return errors.Join(
+		t.client.Create(ctx, "/api/v1/nodes", object{"apiVersion": "v1", "kind": "Node",
+			"metadata": object{"name": cluster.NodeName},
+			"status":   object{"capacity": size, "allocatable": size}}),
+		t.client.Create(ctx, slicesPath, object{"apiVersion": "resource.k8s.io/v1",
+			"kind": "ResourceSlice", "metadata": object{"name": "played"},
+			"spec": object{"driver": dra.DriverName, "nodeName": cluster.NodeName,
+				"pool": object{"name": cluster.NodeName, "generation": 1, "resourceSliceCount": 1},
+				"devices": []object{{"name": "cuda-0", "allowMultipleAllocations": true,
+					"attributes": object{"type": object{"string": "gpu"}},
+					"capacity": object{"memory": object{"value": "16Gi"},
+						"compute": object{"value": "1", "requestPolicy": zero}}}}}}))
+}
+
 // onceMore has a pod have a claim and go. A claim that no pod had is allocated by one write.
 func (t *tester) onceMore(ctx context.Context, s *share, name string, fresh bool) error {
 	p := pod(name, object{"resourceClaims": []object{{"name": "gpu",
 		"resourceClaimName": s.name}}}, object{"claims": []object{{"name": "gpu"}}})
-	if err := t.client.Create(ctx, podsPath, p); err != nil {
+	if err := t.client.Create(ctx, podsPath, t.anywhere(p)); err != nil {
 		return err
 	}
 	var c claimItem

@@ -59,7 +59,7 @@ var steps = []struct {
 	{"a node whose agent is gone takes nothing new, and says so", false, (*tester).agentGone},
 	{"what the driver refuses is in an event of the pod", false, (*tester).told},
 	{"what pods had comes back, to the byte", false, (*tester).back},
-	{"a claim goes from pod to pod, and with its pod", false, (*tester).handed},
+	{"a claim goes from pod to pod, and with its pod", true, (*tester).handed},
 	{"a pod has a whole device by the extended resource", false, (*tester).extended},
 	{"a pod has a part of a device by annotations", false, (*tester).short},
 	{"weir goes, and leaves nothing of claims", false, (*tester).uninstall},
