@@ -73,21 +73,34 @@ func (b *bench) nodes(ctx context.Context, machines []machine) error {
 	if err != nil {
 		return err
 	}
-	for {
-		all, err := b.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	return b.ready(ctx, machines[0].kind, len(machines))
+}
+
+// ready waits until so many nodes of a kind take pods. A controller manager that has no processor
+// for a while takes their heartbeats for lost, and taints them.
+func (b *bench) ready(ctx context.Context, kind string, want int) error {
+	for end := time.Now().Add(patience); ; {
+		all, err := b.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{
+			LabelSelector: kindLabel + "=" + kind})
 		if err != nil {
 			return err
 		}
-		ready := 0
+		ready, tainted := 0, ""
 		for i := range all.Items {
-			if n := &all.Items[i]; len(n.Spec.Taints) == 0 &&
-				n.Labels[kindLabel] == machines[0].kind {
+			n := &all.Items[i]
+			if len(n.Spec.Taints) == 0 {
 				ready++
+				continue
 			}
+			tainted = fmt.Sprintf("node %s is tainted %s", n.Name, n.Spec.Taints[0].Key)
 		}
-		if ready >= len(machines) {
+		switch {
+		case ready >= want:
 			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("not within %v: %d nodes of %d: %s", patience, ready, want, tainted)
 		}
+		b.say("%d nodes of %d: %s", ready, want, tainted)
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
@@ -148,16 +161,20 @@ type shape struct {
 
 // template is the name of the claim template of a shape, which is made if it is not there.
 func (b *bench) template(ctx context.Context, s *shape) (string, error) {
+	if name, ok := b.templates[*s]; ok {
+		return name, nil
+	}
 	name := fmt.Sprintf("t-%d-%d-%d-%s-%x.t", s.devices, s.units, s.bytes>>20, s.class, s.models)
 	name = strings.ReplaceAll(strings.ReplaceAll(name, "--", "-0-"), "-.", "-0.")
 	t := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: s.claim()}}
 	_, err := b.client.ResourceV1().ResourceClaimTemplates("default").Create(ctx, t,
 		metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		err = nil
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return "", err
 	}
-	return name, err
+	b.templates[*s] = name
+	return name, nil
 }
 
 // claim is what a pod of a shape claims.
@@ -354,6 +371,26 @@ func (s *seen) note(in map[string]time.Time, p *v1.Pod) {
 	}
 	s.mu.Unlock()
 	s.tell()
+}
+
+// waits is an error with why some pod is not bound, as far as the scheduler has said.
+func (s *seen) waits(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, p := range s.pods {
+		if _, ok := s.bound[name]; ok {
+			continue
+		}
+		said := "the scheduler has said nothing of it"
+		for _, c := range p.Status.Conditions {
+			if c.Type == v1.PodScheduled && c.Message != "" {
+				said = c.Message
+			}
+		}
+		return fmt.Errorf("%w: %d of %d are bound, %d have their claims; pod %s: %s", err,
+			len(s.bound), len(s.pods), len(s.claimed), name, said)
+	}
+	return err
 }
 
 // until waits until something holds, which is asked with the lock.

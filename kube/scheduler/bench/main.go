@@ -47,6 +47,7 @@ type bench struct {
 	rounds     int
 	pods       int
 	full       float64
+	early      string
 	trace      string
 	verbose    bool
 
@@ -54,11 +55,13 @@ type bench struct {
 	server string // its address
 	dir    string
 	result result
+
+	templates map[shape]string // names of those that are there
 }
 
 func main() {
 	b := &bench{result: result{Date: time.Now().UTC().Format(time.DateOnly),
-		Values: map[string]any{}}}
+		Values: map[string]any{}}, templates: map[shape]string{}}
 	flag.StringVar(&b.kubeconfig, "kubeconfig", "", "of an administrator of the control plane")
 	flag.StringVar(&b.scheduler, "scheduler", "", "weir-scheduler, as go build makes it")
 	flag.StringVar(&b.stock, "stock", "", "kube-scheduler, as kube/e2e/build makes it, for rates")
@@ -67,6 +70,8 @@ func main() {
 	flag.IntVar(&b.pods, "pods", 1000, "pods of a round of rate")
 	flag.Float64Var(&b.full, "full", 0, "which part of each device is given away before rates "+
 		"are measured: 0, 0.25, 0.5 or 0.75")
+	flag.StringVar(&b.early, "early", "", "the chart's finalizer.yaml: rates are measured of the "+
+		"stock scheduler without and with it, and of weir's with it; all else is with it")
 	flag.StringVar(&b.trace, "trace", "", "folder csv of the unpacked openb traces, for policy")
 	flag.BoolVar(&b.verbose, "v", false, "say what is done, on stderr")
 	flag.Parse()
@@ -99,6 +104,9 @@ func (b *bench) run(ctx context.Context, only string) error {
 		"gang": b.gang, "preempt": b.preempt, "policy": b.policy}[only]
 	if !ok {
 		return fmt.Errorf("-only %s: there are rate, arrivals, gang, preempt and policy", only)
+	}
+	if err := b.chart(ctx, true); err != nil {
+		return err
 	}
 	if err := measure(ctx); err != nil {
 		return err

@@ -49,6 +49,25 @@ type pace struct {
 	Rate      float64 `json:"pods_per_s"`
 	Scheduler float64 `json:"scheduler_ms_per_pod"` // of processors' time
 	Server    float64 `json:"server_ms_per_pod"`
+	// Requests are what the server was asked for, for each pod.
+	Requests map[string]float64 `json:"requests_per_pod"`
+}
+
+// contender is a scheduler in a cluster.
+type contender struct {
+	what      string
+	scheduler string
+	early     bool // new claims have their finalizer
+}
+
+// contenders are who is compared: where there is a policy for finalizers, the stock scheduler is
+// measured without it and with it, and ours with it.
+func (b *bench) contenders() []contender {
+	if b.early == "" {
+		return []contender{{stocks, stocks, false}, {weirs, weirs, false}}
+	}
+	return []contender{{stocks, stocks, false}, {stocks + ", early finalizers", stocks, true},
+		{weirs, weirs, true}}
 }
 
 // compare measures stock and ours by turns.
@@ -60,25 +79,38 @@ func (b *bench) compare(ctx context.Context, waiting bool) error {
 	if err := b.fill(ctx, machines); err != nil {
 		return err
 	}
-	paces := map[string][]pace{}
+	paces, all := map[string][]pace{}, b.contenders()
 	for round := range b.rounds {
-		for _, name := range []string{stocks, weirs} {
-			p, err := b.round(ctx, fmt.Sprintf("r%d", round), name, waiting)
+		for i, c := range all {
+			if err := b.chart(ctx, c.early); err != nil {
+				return err
+			}
+			p, err := b.round(ctx, fmt.Sprintf("r%d-%d", round, i), c.scheduler, waiting)
 			if err != nil {
-				return fmt.Errorf("round %d, %s: %w", round, name, err)
+				return fmt.Errorf("round %d, %s: %w", round, c.what, err)
 			}
 			b.say("round %d: %s binds %.1f pods a second; of processors' time a pod takes the "+
-				"scheduler %.1f ms and the server %.1f ms", round, name, p.Rate, p.Scheduler,
+				"scheduler %.1f ms and the server %.1f ms", round, c.what, p.Rate, p.Scheduler,
 				p.Server)
-			paces[name] = append(paces[name], p)
+			paces[c.what] = append(paces[c.what], p)
 		}
 	}
-	stock, ours := medianRate(paces[stocks]), medianRate(paces[weirs])
-	b.result.Values["stock"], b.result.Values["weir"] = paces[stocks], paces[weirs]
-	b.result.Values["ratio"] = ours / stock
-	b.must(ours >= leastRatio*stock, "%.1f pods a second, stock %.1f: %.2f times, want %d",
-		ours, stock, ours/stock, leastRatio)
+	b.ratios(all, paces)
 	return nil
+}
+
+// ratios compares the last contender with the others.
+func (b *bench) ratios(all []contender, paces map[string][]pace) {
+	ours := medianRate(paces[all[len(all)-1].what])
+	b.result.Values["paces"] = paces
+	ratio := map[string]float64{}
+	for _, c := range all[:len(all)-1] {
+		stock := medianRate(paces[c.what])
+		ratio[c.what] = ours / stock
+		b.must(ours >= leastRatio*stock, "%.1f pods a second, %s %.1f: %.2f times, want %d",
+			ours, c.what, stock, ours/stock, leastRatio)
+	}
+	b.result.Values["times"] = ratio
 }
 
 func medianRate(all []pace) float64 {
@@ -151,9 +183,8 @@ func (r *racer) race(ctx context.Context, waiting bool) (pace, error) {
 			return pace{}, err
 		}
 	}
-	mine, err := p.spent()
-	servers, err2 := r.serverSpent()
-	if err := errors.Join(err, err2); err != nil {
+	before, err := r.read(ctx, p)
+	if err != nil {
 		return pace{}, err
 	}
 	began := time.Now()
@@ -165,11 +196,26 @@ func (r *racer) race(ctx context.Context, waiting bool) (pace, error) {
 	if err := errors.Join(err, r.bound(ctx, r.pods)); err != nil {
 		return pace{}, err
 	}
-	mine2, err := p.spent()
-	servers2, err2 := r.serverSpent()
+	after, err := r.read(ctx, p)
 	n := float64(r.pods - warm)
-	return pace{n / latest(r.seen.bound).Sub(began).Seconds(), (mine2 - mine).Seconds() * 1e3 / n,
-		(servers2 - servers).Seconds() * 1e3 / n}, errors.Join(err, err2)
+	return pace{Rate: n / latest(r.seen.bound).Sub(began).Seconds(),
+		Scheduler: (after.scheduler - before.scheduler).Seconds() * 1e3 / n,
+		Server:    (after.server - before.server).Seconds() * 1e3 / n,
+		Requests:  perPod(before.asked, after.asked, n)}, err
+}
+
+// reading is what scheduler and server had done at a time.
+type reading struct {
+	scheduler, server time.Duration // of processors
+	asked             map[string]float64
+}
+
+func (r *racer) read(ctx context.Context, p *process) (to reading, err error) {
+	var errs [3]error
+	to.scheduler, errs[0] = p.spent()
+	to.server, errs[1] = r.serverSpent()
+	to.asked, errs[2] = r.requests(ctx)
+	return to, errors.Join(errs[:]...)
 }
 
 // make makes pods with their claims while the scheduler is stopped, and leaves it so.
@@ -182,9 +228,13 @@ func (r *racer) make(ctx context.Context, p *process) error {
 
 // bound waits until so many pods are.
 func (r *racer) bound(ctx context.Context, n int) error {
-	return r.seen.until(ctx, fmt.Sprint(n, " pods bound"), patience, func() bool {
+	err := r.seen.until(ctx, fmt.Sprint(n, " pods bound"), patience, func() bool {
 		return len(r.seen.bound) >= n
 	})
+	if err != nil {
+		return r.seen.waits(err)
+	}
+	return nil
 }
 
 func latest(at map[string]time.Time) (t time.Time) {
@@ -260,7 +310,7 @@ func (b *bench) gangOnce(ctx context.Context, name, template string, s *shape,
 		return len(seen.bound) == size
 	})
 	if err != nil {
-		return nil, err
+		return nil, seen.waits(err)
 	}
 	end := latest(seen.bound)
 	return map[string]float64{firstMade: end.Sub(begin).Seconds(),

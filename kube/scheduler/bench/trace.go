@@ -91,20 +91,17 @@ func (b *bench) replay(ctx context.Context, nodes []place.Node, pods []place.Req
 	for i := range nodes {
 		units += float64(len(nodes[i].Devices)) * place.Whole
 	}
-	settled := func(name string) bool {
-		p := seen.pods[name]
-		return p != nil && (p.Spec.NodeName != "" || unschedulable(p))
+	settle := func(i int) error {
+		n, err := b.settled(ctx, seen, podName(i), &pods[i])
+		given += n
+		return err
 	}
 	for i := range pods {
 		if err := b.arrive(ctx, i, &pods[i]); err != nil {
 			return 0, err
 		}
 		if i >= ahead {
-			name := podName(i - ahead)
-			err := seen.until(ctx, name+" settled", time.Minute, func() bool {
-				return settled(name)
-			})
-			if err != nil {
+			if err := settle(i - ahead); err != nil {
 				return 0, err
 			}
 		}
@@ -112,17 +109,28 @@ func (b *bench) replay(ctx context.Context, nodes []place.Node, pods []place.Req
 			b.say("%d of %d pods", i+1, len(pods))
 		}
 	}
-	for i := range pods {
-		name := podName(i)
-		err := seen.until(ctx, name+" settled", time.Minute, func() bool { return settled(name) })
-		if err != nil {
+	for i := max(0, len(pods)-ahead); i < len(pods); i++ {
+		if err := settle(i); err != nil {
 			return 0, err
-		}
-		if seen.pods[name].Spec.NodeName != "" {
-			given += float64(pods[i].TotalUnits())
 		}
 	}
 	return given / units, nil
+}
+
+// settled waits until a pod has its place, or has none, and returns how many units it was given.
+// One that has none goes, as it does in the simulation: none that comes later makes room for it.
+func (b *bench) settled(ctx context.Context, seen *seen, name string, r *place.Request) (float64,
+	error) {
+	placed := false
+	err := seen.until(ctx, name+" settled", time.Minute, func() bool {
+		p := seen.pods[name]
+		placed = p != nil && p.Spec.NodeName != ""
+		return placed || p != nil && unschedulable(p)
+	})
+	if err != nil || placed {
+		return float64(r.TotalUnits()), err
+	}
+	return 0, b.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{})
 }
 
 func podName(i int) string { return fmt.Sprintf("p-%06d", i) }
