@@ -349,3 +349,22 @@ func TestSwapsAtRandom(t *testing.T) {
 		t.Errorf("in the end %+v", st)
 	}
 }
+
+// TestSameNumberGoes: of two versions of one number no more than that which is served is a job,
+// since jobs are told apart by it.
+func TestSameNumberGoes(t *testing.T) {
+	var opens atomic.Int64
+	one, other := opened(times("m", 1), &opens), opened(times("m", 1), &opens)
+	other.Mark = "changed"
+	s := twoVersions(t, Options{}, one, other)
+	if n := len(s.Status().Jobs); n != 1 {
+		t.Errorf("%d jobs", n)
+	}
+	if err := s.Rollback(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	s.background.Wait()
+	if n := len(s.Status().Jobs); n != 1 || opens.Load() != 3 {
+		t.Errorf("after a rollback %d jobs, opened %d times", n, opens.Load())
+	}
+}

@@ -404,7 +404,9 @@ func (s *Server) publish(m *model, served, ends []*version) error {
 		if m.version(v.number) == nil {
 			m.others[v.n] = standing{stateUnloading, ""}
 		}
-		d := m.leaves(v, now != before && now != nil)
+		// what is told of jobs by number is told of the one that is served
+		aside := now != before && now != nil && m.version(v.number) == nil
+		d := m.leaves(v, aside)
 		s.beside(func() { s.retire(v, d) })
 	}
 	s.mu.Unlock()
