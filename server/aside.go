@@ -51,7 +51,8 @@ func (s *Server) takeBack(m *model, src *Source) *version {
 	for _, v := range m.left {
 		d := v.going
 		if !d.aside || d.cut || v.n != src.Version || v.source.Mark != src.Mark ||
-			weir.Bytes(v.most.Load()) != m.terms.Memory {
+			weir.Bytes(v.most.Load()) != m.terms.Memory ||
+			v.job.Usage().Share.Keep < m.terms.Keep {
 			continue
 		}
 		v.going, m.left = nil, without(m.left, v)
@@ -101,12 +102,21 @@ func (s *Server) freed(ctx context.Context, want weir.Bytes) weir.Bytes {
 	return s.Free()
 }
 
-// roomy does what takes memory, and once more without versions that a rollback would serve where
-// there was too little.
+// roomy does what takes memory, or a place beside other jobs where the policy has so many, and once
+// more without versions that a rollback would serve where there was too little.
 func (s *Server) roomy(ctx context.Context, do func() error) error {
 	err := do()
-	if errors.Is(err, weir.ErrMemory) && s.hurry(ctx, true) {
+	short := errors.Is(err, weir.ErrMemory) || errors.Is(err, weir.ErrCompute)
+	if short && s.hurry(ctx, true) {
 		return do()
 	}
 	return err
+}
+
+// roomy is Server.roomy, unless the version has all that its cap lets it have.
+func (v *version) roomy(ctx context.Context, do func() error) error {
+	if most := weir.Bytes(v.most.Load()); most > 0 && v.job.Usage().Share.Memory >= most {
+		return do()
+	}
+	return v.server.roomy(ctx, do)
 }

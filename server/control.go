@@ -13,7 +13,9 @@ func (s *Server) Policies() []string { return s.host.Policies() }
 
 // SetPolicy makes another policy decide which model computes, while all answer. The error is that
 // of weir.Host.SetPolicy.
-func (s *Server) SetPolicy(name string) error { return s.host.SetPolicy(name) }
+func (s *Server) SetPolicy(name string) error {
+	return s.roomy(s.life, func() error { return s.host.SetPolicy(name) })
+}
 
 // SetShare gives a model another share while it answers, and returns the one that it had. Of
 // several versions it is that of the newest, and of those that follow it; the others share its

@@ -379,7 +379,8 @@ func (s *Server) publish(m *model, served, ends []*version) error {
 	if len(served) > 0 {
 		now = served[len(served)-1]
 	}
-	if err := handOver(before, now, terms); err != nil {
+	err := s.roomy(s.life, func() error { return handOver(before, now, terms) })
+	if err != nil {
 		return err
 	}
 	for _, v := range served {

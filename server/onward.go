@@ -23,7 +23,7 @@ const (
 // does not begin one: nil for other requests. A version is what the request would have else, nil
 // for none. s.mu is held.
 func (m *model) going(ctx context.Context, v *version, number string, p oip.Parameters) *version {
-	if len(m.left) == 0 {
+	if len(m.left) == 0 || p["sequence_id"] == nil {
 		return nil
 	}
 	at, err := placeOf(p)
@@ -120,12 +120,11 @@ func (s *Server) last(v *version, d *departure) bool {
 	}
 }
 
-// hurry has versions leave that are no longer served, since somebody needs the memory: those that a
-// rollback would serve, or else those of sequences. It waits a moment until the memory is given
-// back, and reports whether there were any.
-func (s *Server) hurry(ctx context.Context, aside bool) bool {
+// depart has versions leave that are no longer served, since somebody needs the memory: those that
+// a rollback would serve, or else those of sequences.
+func (s *Server) depart(aside bool) (list []*departure) {
 	s.mu.Lock()
-	var list []*departure
+	defer s.mu.Unlock()
 	for _, m := range s.models {
 		for _, v := range m.left {
 			if (v.sequences == nil) == aside {
@@ -134,7 +133,13 @@ func (s *Server) hurry(ctx context.Context, aside bool) bool {
 			}
 		}
 	}
-	s.mu.Unlock()
+	return list
+}
+
+// hurry is depart, and waits a moment until the memory is given back. It reports whether there were
+// any.
+func (s *Server) hurry(ctx context.Context, aside bool) bool {
+	list := s.depart(aside)
 	late := time.NewTimer(linger)
 	defer late.Stop()
 	for _, d := range list {

@@ -34,7 +34,7 @@ func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, err
 		return r, err
 	case err != nil && v.server.o.Lend && v.job.Usage().Shared == 0:
 		why := err
-		err = v.server.roomy(ctx, func() (err error) {
+		err = v.roomy(ctx, func() (err error) {
 			r, err = v.raised(ctx, in, why)
 			return err
 		})
@@ -95,9 +95,12 @@ func (v *version) left(now *weir.Share) weir.Bytes {
 	return free
 }
 
-// ease promises a version more than it holds, if there is some left.
+// ease promises a version more than it holds, if there is some left. What a rollback would serve
+// leaves for it, and no request waits until it has.
 func (v *version) ease() {
-	_ = v.server.freed(v.life, spare*v.job.Usage().Memory)
+	if v.server.Free() < spare*v.job.Usage().Memory {
+		v.server.depart(true)
+	}
 	_ = v.promise(v.server.life, func(share *weir.Share) error {
 		u := v.job.Usage()
 		want := min(spare*u.Memory, share.Memory+v.left(share))
@@ -113,7 +116,7 @@ func (v *version) ease() {
 // a cap of its own, which more would not lift.
 func (v *version) grow(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
 	var r weir.Result
-	err := v.server.roomy(ctx, func() (err error) {
+	err := v.roomy(ctx, func() (err error) {
 		r, err = v.larger(ctx, in, why)
 		return err
 	})

@@ -115,9 +115,9 @@ func TestLearnsNotUnloaded(t *testing.T) {
 }
 
 // TestKnownIsNotTried: what is rolled back to and loaded anew computes once for each number of rows
-// that it is put together in, so that there are plans for these, and no samples:
-// that its rows are independent was held when the very same was served before. It is held once more
-// where that is not sure.
+// that it is put together in, so that there are plans for these, and no samples: that its rows are
+// independent was held when the very same was served before. It is held once more where that is not
+// sure.
 func TestKnownIsNotTried(t *testing.T) {
 	for _, c := range []struct {
 		what   string

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// digitsNeed is what digits is promised that says nothing of its memory.
+func digitsNeed(t *testing.T) weir.Bytes {
+	t.Helper()
+	s := begin(t, Options{}, digitsSource())
+	need := s.Status().Promised
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return need
+}
+
+// TestBesideBesideAside: work beside the models computes while there is what a rollback would
+// serve, of which it takes the memory for more shapes.
+func TestBesideBesideAside(t *testing.T) {
+	need := digitsNeed(t)
+	var opens atomic.Int64
+	one, two := digitsSource(), digitsSource()
+	two.Version = 4
+	s := twoVersions(t, Options{Host: weir.HostOptions{Memory: 7 * need / 2}},
+		opened(one, &opens), opened(two, &opens))
+	b, err := s.Beside(t.Context(), "digits", "", "(batch)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if len(s.models["digits"].left) != 1 {
+		t.Fatal("nothing is kept")
+	}
+	in := weir.Inputs{"image": tensor.From(make([]float32, 2*64), 2, 1, 8, 8)}
+	out, err := b.Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+}
+
+// TestNoRequestWaitsForAside: a request that is computed does not wait for what a rollback would
+// serve to leave, which has requests itself.
+func TestNoRequestWaitsForAside(t *testing.T) {
+	need := digitsNeed(t)
+	synctest.Test(t, func(t *testing.T) {
+		var opens atomic.Int64
+		one, two := digitsSource(), digitsSource()
+		two.Version = 4
+		from := &shelf{}
+		from.put("digits", opened(two, &opens))
+		s := begin(t, Options{Catalogue: from, Host: weir.HostOptions{Memory: 5 * need / 2}},
+			opened(one, &opens))
+		v, err := s.enter(t.Context(), "digits", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.LoadModel(t.Context(), "digits", nil); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := pictures(t, s, 2); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took >= linger {
+			t.Errorf("it took %v", took)
+		}
+		if d := v.going; d == nil || !d.cut {
+			t.Error("its memory is not wanted")
+		}
+		s.leave(v)
+		s.answered()
+	})
+}
+
+// pictures asks digits about so many.
+func pictures(t *testing.T, s *Server, n int) error {
+	t.Helper()
+	a, err := s.Infer(t.Context(), "digits", "", &oip.Request{Inputs: []oip.Input{{Name: "image",
+		Tensor: tensor.From(make([]float32, n*64), n, 1, 8, 8)}}})
+	if err == nil {
+		a.Close()
+	}
+	return err
+}
+
+// TestCapLeavesOthersAside: a request for which the cap of its model has no room takes nothing of
+// others, which it would not help.
+func TestCapLeavesOthersAside(t *testing.T) {
+	need := digitsNeed(t)
+	for _, lend := range []bool{false, true} {
+		var opens atomic.Int64
+		o := Options{Lend: lend, Host: weir.HostOptions{Memory: 100 * need},
+			Terms: func(model string) (s weir.Share) {
+				if model == "digits" {
+					s.Memory = need
+				}
+				return s
+			}}
+		from := &shelf{}
+		from.put("m", opened(times("m", 2), &opens))
+		o.Catalogue = from
+		s := begin(t, o, opened(times("m", 1), &opens), digitsSource())
+		if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := pictures(t, s, 1000); oip.KindOf(err) != oip.Unavailable {
+			t.Errorf("lend %v: a request beyond the cap: %v", lend, err)
+		}
+		s.background.Wait()
+		if n := len(s.models["m"].left); n != 1 {
+			t.Errorf("lend %v: %d versions of another model are kept", lend, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAsideTakesNoPlace: where a policy has places for so many jobs, or units that guarantees have
+// whole, what a rollback would serve stands in nobody's way.
+func TestAsideTakesNoPlace(t *testing.T) {
+	const one, two = "vgpu:mode=fixed-share,max=1", "vgpu:mode=fixed-share,max=2"
+	for _, c := range []struct {
+		what, policy string
+		do           func(s *Server) error
+	}{
+		{"a policy", "fair", func(s *Server) error { return s.SetPolicy(one) }},
+		{"a load", two, func(s *Server) error { return s.LoadModel(t.Context(), "other", nil) }},
+		{"a share", "fgpu", func(s *Server) error {
+			_, err := s.SetShare("m", weir.Share{Compute: 1})
+			return err
+		}},
+	} {
+		var opens atomic.Int64
+		s := twoVersions(t, Options{Host: weir.HostOptions{Policy: c.policy, Threads: 2}},
+			opened(times("m", 1), &opens), opened(times("m", 2), &opens))
+		s.o.Catalogue.(*shelf).put("other", times("other", 1))
+		if len(s.models["m"].left) != 1 {
+			t.Errorf("%s: nothing is kept", c.what)
+		}
+		if err := c.do(s); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTakenBackKeeps: what a rollback serves keeps as much as its model is to keep by then, for
+// which what others would roll back to makes room.
+func TestTakenBackKeeps(t *testing.T) {
+	const memory = 4 * weir.MiB
+	var opens atomic.Int64
+	from := &shelf{}
+	s := begin(t, Options{Catalogue: from, Lend: true, Host: weir.HostOptions{Memory: memory},
+		Terms: func(string) weir.Share { return weir.Share{Memory: weir.MiB} }},
+		opened(times("m", 1), &opens), opened(times("n", 1), &opens), times("lent", 1))
+	for _, name := range []string{"m", "n"} {
+		from.put(name, opened(times(name, 2), &opens))
+		if name == "n" {
+			if _, err := s.SetShare(name, weir.Share{Keep: weir.MiB}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.LoadModel(t.Context(), name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.background.Wait()
+	if _, err := s.SetShare("m", weir.Share{Keep: weir.MiB}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.models["n"].left); n != 1 {
+		t.Fatalf("%d versions of n are kept", n)
+	}
+	if err := s.Rollback(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.models["m"].newest(); got.number != "1" || got.job.Usage().Share.Keep != weir.MiB {
+		t.Errorf("version %s keeps %v", got.number, got.job.Usage().Share.Keep)
+	}
+}
