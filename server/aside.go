@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/share/policy"
 )
 
 // This file keeps what a rollback serves as it was: compiled, with its weights, and having learned
@@ -16,9 +18,25 @@ import (
 const retained = 10 * time.Minute
 
 // keepable reports whether a version can be served again once it has left: not where that depends
-// on what it is made of, or on sequences that it is not to know.
+// on what it is made of, or on sequences that it is not to know. The server's mu is held.
 func (v *version) keepable() bool {
-	return v.on != nil && v.source.Mark != "" && v.ensemble == nil && v.sequences == nil
+	return v.on != nil && v.source.Mark != "" && v.ensemble == nil && v.sequences == nil &&
+		v.server.keeps
+}
+
+// keepsUnder reports whether versions are kept under a policy: not where a job has a part of the
+// device, or a place on it, that it has no work for.
+func keepsUnder(spec string) bool {
+	s, err := policy.ParseSpec(cmp.Or(spec, policy.Default))
+	if err != nil {
+		return false
+	}
+	row, err := policy.Find(s.Name)
+	if err != nil || row.Honours.Static {
+		return false
+	}
+	lends, err := s.Conserving()
+	return err == nil && lends
 }
 
 // setAside keeps a version that has no requests for a rollback. It reports whether there is nothing
@@ -102,12 +120,11 @@ func (s *Server) freed(ctx context.Context, want weir.Bytes) weir.Bytes {
 	return s.Free()
 }
 
-// roomy does what takes memory, or a place beside other jobs where the policy has so many, and once
-// more without versions that a rollback would serve where there was too little.
+// roomy does what takes memory, and once more without versions that a rollback would serve where
+// there was too little.
 func (s *Server) roomy(ctx context.Context, do func() error) error {
 	err := do()
-	short := errors.Is(err, weir.ErrMemory) || errors.Is(err, weir.ErrCompute)
-	if short && s.hurry(ctx, true) {
+	if errors.Is(err, weir.ErrMemory) && s.hurry(ctx, true) {
 		return do()
 	}
 	return err

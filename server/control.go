@@ -14,7 +14,21 @@ func (s *Server) Policies() []string { return s.host.Policies() }
 // SetPolicy makes another policy decide which model computes, while all answer. The error is that
 // of weir.Host.SetPolicy.
 func (s *Server) SetPolicy(name string) error {
-	return s.roomy(s.life, func() error { return s.host.SetPolicy(name) })
+	keeps := keepsUnder(name)
+	s.mu.Lock()
+	was := s.keeps
+	s.keeps = keeps
+	s.mu.Unlock()
+	if !keeps {
+		s.hurry(s.life, true)
+	}
+	err := s.host.SetPolicy(name)
+	if err != nil {
+		s.mu.Lock()
+		s.keeps = was
+		s.mu.Unlock()
+	}
+	return err
 }
 
 // SetShare gives a model another share while it answers, and returns the one that it had. Of

@@ -379,8 +379,7 @@ func (s *Server) publish(m *model, served, ends []*version) error {
 	if len(served) > 0 {
 		now = served[len(served)-1]
 	}
-	err := s.roomy(s.life, func() error { return handOver(before, now, terms) })
-	if err != nil {
+	if err := handOver(before, now, terms); err != nil {
 		return err
 	}
 	for _, v := range served {

@@ -125,6 +125,7 @@ type Server struct {
 	closed   bool
 	draining bool
 	watched  bool          // Watch follows the catalogue
+	keeps    bool          // the policy has versions be kept that a rollback would serve
 	active   int           // requests for models that were admitted and are not answered
 	idle     chan struct{} // closed once draining and active is 0
 }
@@ -154,7 +155,7 @@ func New(o Options) (*Server, error) {
 		kept: kept.New(o.Cache), models: map[string]*model{}, ballast: make([]byte, ballast),
 		idle: make(chan struct{}), promising: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1), unasked: unasked,
-		retained: retained}
+		retained: retained, keeps: keepsUnder(o.Host.Policy)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
 		s.rec = telemetry.New(telemetry.Options{Version: o.Version, Log: o.Log})

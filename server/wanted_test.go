@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -125,30 +126,25 @@ func TestCapLeavesOthersAside(t *testing.T) {
 	}
 }
 
-// TestAsideTakesNoPlace: where a policy has places for so many jobs, or units that guarantees have
-// whole, what a rollback would serve stands in nobody's way.
+// TestAsideTakesNoPlace: where a policy has places for so many jobs, or parts for such as have no
+// work, nothing is kept for a rollback; and another that it does not have changes nothing.
 func TestAsideTakesNoPlace(t *testing.T) {
-	const one, two = "vgpu:mode=fixed-share,max=1", "vgpu:mode=fixed-share,max=2"
-	for _, c := range []struct {
-		what, policy string
-		do           func(s *Server) error
-	}{
-		{"a policy", "fair", func(s *Server) error { return s.SetPolicy(one) }},
-		{"a load", two, func(s *Server) error { return s.LoadModel(t.Context(), "other", nil) }},
-		{"a share", "fgpu", func(s *Server) error {
-			_, err := s.SetShare("m", weir.Share{Compute: 1})
-			return err
-		}},
-	} {
+	for policy, kept := range map[string]int{"": 1, "fair:slice=10ms": 1, "priority": 1, "fgpu": 0,
+		"mps": 0, "vgpu": 1, "vgpu:mode=equal-share": 0, "vgpu:mode=fixed-share,max=2": 0} {
 		var opens atomic.Int64
-		s := twoVersions(t, Options{Host: weir.HostOptions{Policy: c.policy, Threads: 2}},
+		s := twoVersions(t, Options{Host: weir.HostOptions{Policy: policy, Threads: 2}},
 			opened(times("m", 1), &opens), opened(times("m", 2), &opens))
-		s.o.Catalogue.(*shelf).put("other", times("other", 1))
-		if len(s.models["m"].left) != 1 {
-			t.Errorf("%s: nothing is kept", c.what)
+		if n := len(s.Status().Jobs) - 1; n != kept {
+			t.Errorf("%q: %d are kept", policy, n)
 		}
-		if err := c.do(s); err != nil {
-			t.Errorf("%s: %v", c.what, err)
+		if err := s.SetPolicy("no"); !errors.Is(err, weir.ErrOption) {
+			t.Error(err)
+		}
+		if err := s.SetPolicy("vgpu:mode=fixed-share,max=1"); err != nil {
+			t.Errorf("%q: then another policy: %v", policy, err)
+		}
+		if n := len(s.Status().Jobs); n != 1 {
+			t.Errorf("%q: then %d jobs", policy, n)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -97,8 +97,8 @@ func (p *VGPU) NewJobState() any { return &spoke{} }
 // Admit refuses what does not fit as under any policy, and in fixed-share a job too many.
 func (p *VGPU) Admit(s *share.Snapshot, j *share.JobState) error {
 	if p.params.Mode == vgpuFixed && len(s.Jobs) >= p.params.Max {
-		return fmt.Errorf("fixed-share is made for %d jobs and has as many: %w: raise max or end "+
-			"a job", p.params.Max, share.ErrNoCompute)
+		return fmt.Errorf("fixed-share is made for %d jobs and has as many: raise max or end a job",
+			p.params.Max)
 	}
 	if err := s.FitsMemory(j); err != nil {
 		return err
