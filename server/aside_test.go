@@ -157,8 +157,19 @@ func TestTakesBackTheSame(t *testing.T) {
 	if two := ends.source; s.takeBack(m, &two) != nil {
 		t.Error("a version that ends is taken back")
 	}
-	if v.source.Mark = ""; v.keepable() {
-		t.Error("a version without a mark is kept")
+	for what, change := range map[string]func(v *version){
+		"without a mark": func(v *version) { v.source.Mark = "" },
+		"of an ensemble": func(v *version) { v.ensemble = &ensemble{} },
+		"of sequences":   func(v *version) { v.sequences = newSequences(&sequencing{}) },
+		"without a job":  func(v *version) { v.on = nil },
+	} {
+		other := &version{on: v.on, source: v.source, server: s}
+		if !other.keepable() {
+			t.Error("it is not kept")
+		}
+		if change(other); other.keepable() {
+			t.Errorf("a version %s is kept", what)
+		}
 	}
 }
 
