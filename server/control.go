@@ -49,6 +49,12 @@ func (s *Server) setShare(name string, to weir.Share) (before weir.Share, err er
 	if err != nil {
 		return before, err
 	}
+	m := v.model
+	m.sharing <- struct{}{}
+	defer func() { <-m.sharing }()
+	if v, err = s.look(name, ""); err != nil { // another may have taken over meanwhile
+		return before, err
+	}
 	if v.job == nil {
 		return before, oip.Faultf(oip.Invalid, "model %s is a pipeline of %s: give those shares",
 			name, v.ensemble.names())

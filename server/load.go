@@ -371,6 +371,8 @@ func without(list []*version, v *version) []*version {
 // publish makes versions those that answer, at one moment, and ends others. On an error nothing has
 // changed.
 func (s *Server) publish(m *model, served, ends []*version) error {
+	m.sharing <- struct{}{}
+	defer func() { <-m.sharing }()
 	s.mu.Lock()
 	before := m.newest()
 	terms := m.terms

@@ -18,6 +18,9 @@ import (
 type model struct {
 	name string
 	turn chan struct{} // one while its versions are being changed
+	// sharing is one while terms and the version that they are of are being changed; of who has
+	// both, behind turn.
+	sharing chan struct{}
 	// served are the versions that answer, ascending; the last is for requests that name none.
 	served []*version
 	// others are versions that do not answer, or whose load anew has failed, by number; 0 stands
@@ -60,8 +63,8 @@ const unloaded = "unloaded"
 func (s *Server) model(name string) *model {
 	m := s.models[name]
 	if m == nil {
-		m = &model{name: name, turn: make(chan struct{}, 1), others: map[int64]standing{},
-			counted: map[string]int{}}
+		m = &model{name: name, turn: make(chan struct{}, 1), sharing: make(chan struct{}, 1),
+			others: map[int64]standing{}, counted: map[string]int{}}
 		if s.o.Terms != nil {
 			m.terms = s.o.Terms(name)
 		}

@@ -186,3 +186,32 @@ func TestTakenBackKeeps(t *testing.T) {
 		t.Errorf("version %s keeps %v", got.number, got.job.Usage().Share.Keep)
 	}
 }
+
+// TestShareWhileSwapped: a share that a model is given while another version takes over is that of
+// the one that is served then, and of no other.
+func TestShareWhileSwapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opens atomic.Int64
+		s := twoVersions(t, Options{}, opened(times("m", 1), &opens),
+			opened(times("m", 2), &opens))
+		two := s.models["m"].newest()
+		done := make(chan error, 2)
+		s.promising <- struct{}{}
+		go func() {
+			_, err := s.SetShare("m", weir.Share{Compute: 0.5})
+			done <- err
+		}()
+		synctest.Wait()
+		go func() { done <- s.Rollback(t.Context(), "m") }()
+		synctest.Wait()
+		<-s.promising
+		if err := errors.Join(<-done, <-done); err != nil {
+			t.Fatal(err)
+		}
+		now := s.models["m"].newest().job.Usage()
+		if was := two.job.Usage(); now.Name != "m/1" || now.Share.Compute != 0.5 ||
+			was.Share.Compute != 0 {
+			t.Errorf("%+v, and the one before %+v", now, was)
+		}
+	})
+}
