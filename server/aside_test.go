@@ -212,6 +212,33 @@ func TestTakenBackWhileItLeaves(t *testing.T) {
 	}
 }
 
+// TestLeavingIsNotTakenBack: a version whose memory is wanted is not served again, though it has
+// requests still.
+func TestLeavingIsNotTakenBack(t *testing.T) {
+	var opens atomic.Int64
+	one := opened(times("m", 1), &opens)
+	from := &shelf{}
+	from.put("m", opened(times("m", 2), &opens))
+	s := begin(t, Options{Catalogue: from}, one)
+	v, err := s.enter(t.Context(), "m", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+		t.Fatal(err)
+	}
+	s.depart(true)
+	if s.takeBack(v.model, &one) != nil {
+		t.Error("it is taken back")
+	}
+	s.leave(v)
+	s.answered()
+	s.background.Wait()
+	if n := len(s.Status().Jobs); n != 1 || len(v.model.left) != 0 {
+		t.Errorf("%d jobs, and %d versions are left", n, len(v.model.left))
+	}
+}
+
 // TestAsideMakesRoom: whoever needs memory has it of what a rollback would serve, and no other
 // version is the poorer.
 func TestAsideMakesRoom(t *testing.T) {
