@@ -95,6 +95,15 @@ func (m *model) clear() {
 	}
 }
 
+// forgo has no version leave by itself any more, as the server ends; its mu is held.
+func (m *model) forgo() {
+	for _, v := range m.left {
+		if v.going.late != nil {
+			v.going.late.Stop()
+		}
+	}
+}
+
 // ending are the departures of versions that were served last, and of those that a rollback would
 // have served.
 func (s *Server) ending(m *model, served []*version) (list []*departure) {

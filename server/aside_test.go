@@ -239,6 +239,31 @@ func TestLeavingIsNotTakenBack(t *testing.T) {
 	}
 }
 
+// TestAsideLearnsNothing: a version learns nothing while it is kept for a rollback, and what it has
+// left to learn once it is served again.
+func TestAsideLearnsNothing(t *testing.T) {
+	var opens atomic.Int64
+	s := twoVersions(t, Options{}, opened(times("m", 1), &opens), opened(times("m", 2), &opens))
+	v := s.models["m"].left[0]
+	begun := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return v.begun
+	}
+	s.mu.Lock()
+	v.begun = false
+	s.mu.Unlock()
+	if v.study(); begun() {
+		t.Error("it learns beside the one that is served")
+	}
+	if err := s.Rollback(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	if !begun() {
+		t.Error("it does not learn though it is served")
+	}
+}
+
 // TestAsideMakesRoom: whoever needs memory has it of what a rollback would serve, and no other
 // version is the poorer.
 func TestAsideMakesRoom(t *testing.T) {

@@ -238,6 +238,9 @@ func (s *Server) Drain(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
+	for _, m := range s.models {
+		m.forgo()
+	}
 	s.mu.Unlock()
 	s.end()
 	s.rec.Close()

@@ -28,7 +28,7 @@ func (v *version) study() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case v.begun:
+	case v.begun, v.going != nil:
 	case !v.hasty.Load():
 		v.learnBeside()
 	case v.later == nil:
