@@ -6,10 +6,10 @@
 #
 # More than a megabyte is what functions take that are inlined where no time is spent: the packages
 # below compute nothing for a request, and are compiled without. They read settings, and take
-# requests in as encoding/json does. Left as they are: what evaluates operators (internal/op), the
-# engine, the kernels, what gives turns (share), the queues and what moves bytes. modernc.org/libc
-# is twice as large without. A fifth of a compiler's time is what it writes for debuggers: none runs
-# there.
+# requests in as encoding/json does. Left as they are: what evaluates operators (internal/op), what
+# reads models (onnx: TestHostile bounds what a broken one takes), the engine, the kernels, what
+# gives turns (share), the queues and what moves bytes. modernc.org/libc is twice as large without.
+# A fifth of a compiler's time is what it writes for debuggers: none runs there.
 #
 # Each is given by its folder, and none by its import path that need not be: for each package of
 # each test the go command compiles a regular expression anew of each import path, of folders once
