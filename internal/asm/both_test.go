@@ -55,6 +55,9 @@ var (
 		"addBlocksInt8": "masks of AVX-512", "addBlocksUint8": "the same",
 		"vec.copyRows": "the same", "requantizeFloatRows": "the same", "requantizeRows": "the same",
 		"lookup": "VBMI", "windows3": "VBMI",
+		"chain": "by hand: one loop that takes each link's way, in vectors of AVX-512",
+		"joinWords": "by hand, for products of bytes by VNNI: " +
+			"arm64 multiplies what has 16 bits as numbers",
 		"int64ToFloat32": "vectors of arm64 round 64 bits to doubles alone: twice, then",
 		// of arm64
 		"matrix": "amd64 multiplies matrices of bytes in AMX alone, which no path uses",

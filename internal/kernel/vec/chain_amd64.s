@@ -4,6 +4,8 @@
 #include "textflag.h"
 
 // func chainAVX512(dst, x *float32, n int, links *Link, count int)
+// Described in chain_amd64.s.
+//
 // Four vectors y, in Z0 to Z3, go through all links; what is kept is in Z4 to Z7. The operands of
 // each link have the order that they have in the function that it is named after.
 TEXT ·chainAVX512(SB), 0, $8-40

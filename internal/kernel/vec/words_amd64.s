@@ -4,6 +4,8 @@
 #include "textflag.h"
 
 // func joinWordsAVX2(dst *float32, x *int32, n int, add int32, scale, bias float32)
+// Described in words_amd64.s.
+//
 // In each lane of 64 bits the high sum comes down, times 256, to be added to the low one.
 TEXT ·joinWordsAVX2(SB), 0, $8-36
 	NO_LOCAL_POINTERS
