@@ -12,7 +12,7 @@ import (
 
 // This file keeps what a rollback serves as it was: compiled, with its weights, and having learned
 // how requests are put together, so that it answers at once. It holds memory, and leaves as soon as
-// that is wanted for anything else.
+// something of this server wants that.
 
 // retained is for how long a version stays that a rollback would serve.
 const retained = 10 * time.Minute
