@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -92,7 +93,9 @@ type tab struct {
 func newTab(t *testing.T, ctx context.Context) *tab {
 	t.Helper()
 	b := &tab{}
-	var cancel context.CancelFunc
+	// A page whose script does not end answers nothing: the test fails, and says where.
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	t.Cleanup(cancel)
 	b.ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	err := chromedp.Listen(b.ctx, func(event any) {

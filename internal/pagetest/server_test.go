@@ -124,6 +124,9 @@ func (b *tab) until(t *testing.T, what, expression string) {
 		if err == nil && ok {
 			return
 		}
+		if b.ctx.Err() != nil {
+			t.Fatalf("%s: the page answers nothing: %v", what, err)
+		}
 		if time.Now().After(end) {
 			text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
 			t.Fatalf("%s: not within a minute (%v); the page says %.3000s", what, err, text)
@@ -370,6 +373,32 @@ func TestServerKeys(t *testing.T) {
 	keys("\u0302")
 	b.until(t, "a reading", `document.querySelector(".line-chart output").textContent.includes("requests")`)
 	b.quiet(t)
+}
+
+// TestChartNames: lines that end close to each other have names that do not overlap, wherever the
+// rounding of floats puts them.
+func TestChartNames(t *testing.T) {
+	ctx := browser(t)
+	s := serve(t, 1)
+	b := newTab(t, ctx)
+	s.open(t, b, "", 1280, false)
+	b.until(t, "the page", rows+" === 1")
+	b.do(t, `window.closest = null; import("/assets/chart.js").then(({ chart }) => {
+		const series = ["a", "b", "c"].map((name, colour) => ({ name, colour }));
+		const c = chart("Names", series, String, 1);
+		let least = Infinity;
+		for (let i = 0; i < 3000; i++) {
+			c.set(series.map(() => [Math.random() / (1 + i % 7), i % 3 ? Math.random() / (1 + i % 7) : 0]), 500);
+			const at = [...c.root.querySelectorAll(".named")].map(e => +e.getAttribute("y")).sort((a, b) => a - b);
+			for (let k = 1; k < at.length; k++) least = Math.min(least, at[k] - at[k - 1]);
+		}
+		window.closest = least;
+	})`)
+	b.until(t, "three thousand charts", "window.closest !== null")
+	closest, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64]("window.closest"))
+	if err != nil || closest < 13.9 || closest > 14.1 {
+		t.Errorf("the closest names are %v apart (%v), want 14", closest, err)
+	}
 }
 
 // walk presses the Tab key until each control had the focus, and holds that it is seen.

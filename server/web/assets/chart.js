@@ -46,7 +46,8 @@ export function chart(title, series, text, least) {
       const last = values[j].at(-1);
       if (series.length > 1 && last !== null && last !== undefined) {
         let to = y(last) + 4, way = 0;
-        const near = () => taken.find(other => Math.abs(to - other) < 14);
+        // 14 apart, which a sum of floats may be a hair less than
+        const near = () => taken.find(other => Math.abs(to - other) < 13.9);
         for (let other = near(); other !== undefined; other = near()) {
           // below the axis are its own words
           way ||= to < other || other + 14 * (series.length - 1) > height - bottom + 4 ? -14 : 14;
