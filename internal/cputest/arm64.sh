@@ -47,14 +47,15 @@ left_out() { sed -n "/^#/d; $1" internal/cputest/emulated.txt; }
 # All that is of one instruction set is tested but for what emulated.txt names. Packages of which
 # single tests are left out go by themselves, so that a test of the same name elsewhere runs.
 suite() {
-  local shard=${SHARD:-1/1} packages parts package skip cpu status=0
+  local shard=${SHARD:-1/1} packages parts whole package skip cpu status=0
   parts=$(left_out 's/^\([^ :]*\) [^ :]*: .*/\1/p' | sort -u)
   packages=$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... |
     sed "s,^$(go list -m),.," | grep -vxF "$(left_out 's/^\([^ :]*\): .*/\1/p')" |
     awk -v "i=${shard%/*}" -v "n=${shard#*/}" 'NR % n == i % n')
+  whole=$(grep -vxF "$parts" <<<"$packages") || true
   for cpu in $cpus; do
-    # shellcheck disable=SC2046
-    emulated "$cpu" $(grep -vxF "$parts" <<<"$packages") || status=$?
+    # shellcheck disable=SC2086
+    [ -z "$whole" ] || emulated "$cpu" $whole || status=$?
     for package in $(grep -xF "$parts" <<<"$packages"); do
       skip=$(left_out "s,^$package \([^ :]*\): .*,\1,p" | paste -sd'|')
       emulated "$cpu" -skip "^($skip)\$" "$package" || status=$?
