@@ -120,7 +120,8 @@ func TestPopulateOnce(t *testing.T) {
 	want("a block that went elsewhere", b, block, false)
 }
 
-// populates reports whether this kernel can.
+// populates reports whether this kernel can. QEMU's emulation of a user's program says so to any
+// advice, and follows none.
 func populates() bool {
 	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -128,7 +129,32 @@ func populates() bool {
 		return false
 	}
 	defer func() { _ = unix.Munmap(page) }()
-	return unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
+	var here byte
+	err = unix.Madvise(page, unix.MADV_POPULATE_WRITE)
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&page[0])),
+		uintptr(len(page)), uintptr(unsafe.Pointer(&here)))
+	return err == nil && errno == 0 && here&1 == 1
+}
+
+// TestMoves holds that pages are moved exactly where the place that they came from can be used as
+// before, by system calls, too.
+func TestMoves(t *testing.T) {
+	size := unix.Getpagesize()
+	m, err := unix.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(m) }()
+	from, to := unsafe.Pointer(&m[0]), unsafe.Pointer(&m[size])
+	_, err = unix.MremapPtr(from, uintptr(size), to, uintptr(size),
+		unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED|unix.MREMAP_DONTUNMAP)
+	if err == nil {
+		_, err = unix.Getrandom(m[:size], 0)
+	}
+	if moves() != (err == nil) {
+		t.Errorf("pages are moved: %v; where they came from: %v", moves(), err)
+	}
 }
 
 // TestPopulateRefuses gives stretches that are none of the buffer's, and buffers that have no pages

@@ -5,6 +5,7 @@ package cpu
 import (
 	"os"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -104,6 +105,9 @@ func (m *mapping) blocks(from, to int64) (begin, end int64) {
 // there, and leaves that block without pages, as new memory is. It reports whether the system can
 // (Linux 5.7).
 func (m *mapping) move(at int64, from *mapping, fromAt int64) bool {
+	if !moves() {
+		return false
+	}
 	to := unsafe.Add(m.base, at)
 	_, err := unix.MremapPtr(unsafe.Add(from.base, fromAt), block, to, block,
 		unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED|unix.MREMAP_DONTUNMAP)
@@ -122,6 +126,29 @@ func (m *mapping) move(at int64, from *mapping, fromAt int64) bool {
 	_ = unix.Madvise(unsafe.Slice((*byte)(to), block), advice)
 	return true
 }
+
+// moves reports whether where pages were moved from stays mapped, as MREMAP_DONTUNMAP asks. QEMU's
+// emulation of a user's program (7.2, target_mremap in linux-user/mmap.c) has the kernel do so and
+// takes the place for unmapped all the same: system calls that are given memory there fail. What the
+// system believes, mincore says.
+var moves = sync.OnceValue(func() bool {
+	page := uintptr(os.Getpagesize())
+	m, err := unix.Mmap(-1, 0, int(2*page), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Munmap(m) }()
+	from, to := unsafe.Pointer(&m[0]), unsafe.Pointer(&m[page])
+	if _, err := unix.MremapPtr(from, page, to, page,
+		unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED|unix.MREMAP_DONTUNMAP); err != nil {
+		return false
+	}
+	var here byte
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(from), page,
+		uintptr(unsafe.Pointer(&here)))
+	return errno == 0
+})
 
 // present has pages mapped that are to be read, of memory of others. The first of them may begin
 // before that memory, where no pointer of Go's may point.
