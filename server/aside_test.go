@@ -306,7 +306,7 @@ func TestAsideMakesRoom(t *testing.T) {
 			return err
 		}},
 		{"a request", 5, func(t *testing.T, s *Server) error {
-			in := tensor.From(make([]float32, 48*64), 48, 1, 8, 8)
+			in := tensor.From(make([]float32, 36*64), 36, 1, 8, 8)
 			a, err := s.Infer(t.Context(), "digits", "", &oip.Request{Inputs: []oip.Input{
 				{Name: "image", Tensor: in}}})
 			if err == nil {
