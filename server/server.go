@@ -116,6 +116,7 @@ type Server struct {
 	loading    chan struct{}  // one while versions are loaded, one after another
 	learning   chan struct{}  // one while a version is tried, one after another
 	unasked    time.Duration  // of the constant; tests change it
+	calm       time.Duration  // of the constant; tests change it
 	retained   time.Duration  // of the constant; tests change it
 
 	mu       sync.Mutex
@@ -155,7 +156,7 @@ func New(o Options) (*Server, error) {
 		kept: kept.New(o.Cache), models: map[string]*model{}, ballast: make([]byte, ballast),
 		idle: make(chan struct{}), promising: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1), unasked: unasked,
-		retained: retained, keeps: keepsUnder(o.Host.Policy)}
+		calm: calm, retained: retained, keeps: keepsUnder(o.Host.Policy)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
 		s.rec = telemetry.New(telemetry.Options{Version: o.Version, Log: o.Log})

@@ -12,12 +12,17 @@ import (
 // learns: who has a model loaded to ask it asks at once.
 const unasked = time.Second
 
+// calm is how long after its first answer it learns. The answer has left the handler by then, but
+// neither the server nor whoever asked: where samples are computed on all processors, the one that
+// the answer waits for is had when they are done.
+const calm = 50 * time.Millisecond
+
 // studies are when a version learns.
 type studies struct {
 	hasty atomic.Bool    // it was loaded for its first request, which is not answered yet
 	tries sync.WaitGroup // learn, while it goes on
 	begun bool           // learn has begun, or is not to begin; the server's mu is held
-	later *time.Timer    // has it begin where nobody asks; the server's mu is held
+	later *time.Timer    // has it begin, asked or not; the server's mu is held
 }
 
 // study begins to learn, behind requests, unless that was begun before. Of a version that was
@@ -32,14 +37,22 @@ func (v *version) study() {
 	case !v.hasty.Load():
 		v.learnBeside()
 	case v.later == nil:
-		v.later = time.AfterFunc(s.unasked, v.answered)
+		v.later = time.AfterFunc(s.unasked, func() {
+			v.hasty.Store(false)
+			v.study()
+		})
 	}
 }
 
 // answered ends that learning is left until a first request is answered.
 func (v *version) answered() {
-	if v.hasty.CompareAndSwap(true, false) {
-		v.study()
+	if !v.hasty.CompareAndSwap(true, false) {
+		return
+	}
+	v.server.mu.Lock()
+	defer v.server.mu.Unlock()
+	if v.later != nil {
+		v.later.Reset(v.server.calm)
 	}
 }
 

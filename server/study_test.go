@@ -44,7 +44,7 @@ func studied(t *testing.T) (s *Server, v *version, runs *atomic.Int64) {
 }
 
 // TestLearnsOnceAnswered: a model that is loaded for its first request computes nothing before it,
-// and learns how requests are put together once the answer is sent, not while it is.
+// and learns how requests are put together a little after the answer is sent, not while it is.
 func TestLearnsOnceAnswered(t *testing.T) {
 	s, v, runs := studied(t)
 	r := &oip.Request{Inputs: []oip.Input{{Name: "x", Tensor: tensor.From([]float32{2}, 1)}}}
@@ -62,7 +62,18 @@ func TestLearnsOnceAnswered(t *testing.T) {
 	if n := runs.Load(); n != 1 || v.learned() != nil {
 		t.Errorf("%d runs before the answer is sent, learned %v", n, v.learned())
 	}
+	s.calm = time.Hour
 	a.Close()
+	s.background.Wait()
+	if n := runs.Load(); n != 1 || v.learned() != nil {
+		t.Errorf("%d runs as the answer is on its way, learned %v", n, v.learned())
+	}
+	v.hasty.Store(true)
+	s.calm = 0
+	v.answered()
+	for v.learned() == nil {
+		runtime.Gosched()
+	}
 	s.background.Wait()
 	n := runs.Load()
 	if b := v.learned(); n <= 1 || b == nil || b.length == 0 {
