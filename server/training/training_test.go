@@ -165,14 +165,30 @@ func (p *place) ask(t *testing.T, method, path, body string, to any) (code int) 
 	return w.Code
 }
 
-// until reads the events of a training until one that is as wanted.
+// until reads the events of a training until one that is as wanted. A stream lives for five minutes,
+// which a slow machine may need more of.
 func (p *place) until(t *testing.T, name string, wanted func(training.State) bool) training.State {
 	t.Helper()
 	on := httptest.NewUnstartedServer(p.Server)
 	on.Config.ConnContext = auth.Connected
 	on.Start()
 	defer on.Close()
-	a, err := on.Client().Get(on.URL + "/v1/train/" + name + "/events")
+	for {
+		began := time.Now()
+		if s, ok := read(t, on, "/v1/train/"+name+"/events", wanted); ok {
+			return s
+		}
+		if d := time.Since(began); d < 4*time.Minute {
+			t.Fatalf("the events ended after %v", d)
+		}
+	}
+}
+
+// read reads one stream of events until one that is as wanted, or to its end.
+func read(t *testing.T, on *httptest.Server, path string, wanted func(training.State) bool) (
+	s training.State, ok bool) {
+	t.Helper()
+	a, err := on.Client().Get(on.URL + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +196,9 @@ func (p *place) until(t *testing.T, name string, wanted func(training.State) boo
 	lines := bufio.NewReader(a.Body)
 	for {
 		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return s, false
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,12 +206,12 @@ func (p *place) until(t *testing.T, name string, wanted func(training.State) boo
 		if !ok {
 			continue
 		}
-		var s training.State
+		s = training.State{}
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
 			t.Fatal(err)
 		}
 		if wanted(s) {
-			return s
+			return s, true
 		}
 		if s.Phase == training.Failed || s.Phase == training.Done {
 			t.Fatalf("%+v", s)
