@@ -350,10 +350,23 @@ func setFloat(t *tensor.Tensor, i int, v float64) {
 	case tensor.Float64:
 		tensor.As[float64](t)[i] = v
 	case tensor.Uint64:
-		tensor.As[uint64](t)[i] = uint64(v)
+		if v >= 1<<63 && v < 1<<64 {
+			tensor.As[uint64](t)[i] = uint64(v)
+			return
+		}
+		fallthrough
 	default:
-		setInt(t, i, int64(v))
+		setInt(t, i, truncated(v))
 	}
+}
+
+// truncated drops a fraction. The least integer stands for what 64 bits do not hold and for NaN, as
+// amd64's instruction has it: Go leaves that to the processor, and arm64 clamps.
+func truncated(v float64) int64 {
+	if v >= -1<<63 && v < 1<<63 {
+		return int64(v)
+	}
+	return math.MinInt64
 }
 
 // SetFloats stores v in the elements of a number tensor of that length, as setFloat does.

@@ -36,11 +36,14 @@ func (c *Infer) depth() (Dim, error) {
 	if d := c.Dims(1); len(d) == 1 {
 		depth = d[0]
 	} else if t := c.Const(1); t != nil && t.Len() == 1 {
-		v, err := t.Floats()
+		whole, err := tensor.New(tensor.Int64, 1)
+		if err == nil {
+			err = castInto(c.Call, whole, t)
+		}
 		if err != nil {
 			return depth, c.Errorf(ErrInput, "depth: %v", err)
 		}
-		depth = Known(int(v[0]))
+		depth = Known(int(tensor.As[int64](whole)[0]))
 	}
 	if n, ok := depth.Int(); ok && n < 0 {
 		return depth, c.Errorf(ErrInput, "depth %d", n)
