@@ -129,8 +129,8 @@ func (m *mapping) move(at int64, from *mapping, fromAt int64) bool {
 
 // moves reports whether where pages were moved from stays mapped, as MREMAP_DONTUNMAP asks. QEMU's
 // emulation of a user's program (7.2, target_mremap in linux-user/mmap.c) has the kernel do so and
-// takes the place for unmapped all the same: system calls that are given memory there fail. What the
-// system believes, mincore says.
+// takes the place for unmapped all the same: system calls that are given memory there fail. What
+// the system believes, mincore says.
 var moves = sync.OnceValue(func() bool {
 	page := uintptr(os.Getpagesize())
 	m, err := unix.Mmap(-1, 0, int(2*page), unix.PROT_READ|unix.PROT_WRITE,

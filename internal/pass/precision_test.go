@@ -1,6 +1,7 @@
 package pass_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/device"
@@ -15,7 +16,8 @@ import (
 func TestPrecision(t *testing.T) {
 	target := kernels.Target(device.Info{ID: "cpu:0"})
 	cputest.EachPath(t, func(t *testing.T) {
-		half := cpuinfo.CurrentPath() >= cpuinfo.PathAVX512BF16
+		half := slices.Contains([]cpuinfo.Path{cpuinfo.PathBF16, cpuinfo.PathAVX512BF16,
+			cpuinfo.PathAMX}, cpuinfo.CurrentPath())
 		for _, tc := range []struct {
 			name        string
 			half, plain pass.Precision // "" is an error

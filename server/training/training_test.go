@@ -165,8 +165,8 @@ func (p *place) ask(t *testing.T, method, path, body string, to any) (code int) 
 	return w.Code
 }
 
-// until reads the events of a training until one that is as wanted. A stream lives for five minutes,
-// which a slow machine may need more of.
+// until reads the events of a training until one that is as wanted. A stream lives for five
+// minutes, which a slow machine may need more of.
 func (p *place) until(t *testing.T, name string, wanted func(training.State) bool) training.State {
 	t.Helper()
 	on := httptest.NewUnstartedServer(p.Server)
