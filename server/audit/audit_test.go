@@ -54,6 +54,16 @@ func (p *place) open(t *testing.T) *Log {
 	return l
 }
 
+// still opens a log that writes when it is told to, not every second.
+func (p *place) still(t *testing.T) *Log {
+	t.Helper()
+	l := p.open(t)
+	close(l.stop)
+	l.done.Wait()
+	l.stop = make(chan struct{}) // of Close
+	return l
+}
+
 // chain is what is there now.
 func (p *place) chain(t *testing.T) ([]Record, []Checkpoint) {
 	t.Helper()
@@ -384,7 +394,7 @@ func TestRefusals(t *testing.T) {
 // TestRefusalsAreKept: what cannot be written is written later.
 func TestRefusalsAreKept(t *testing.T) {
 	p := newPlace(t)
-	l := p.open(t)
+	l := p.still(t)
 	defer l.Close()
 	l.Refused(Event{What: "load"})
 	ended, cancel := context.WithCancel(t.Context())
@@ -405,7 +415,7 @@ func TestRefusalsAreKept(t *testing.T) {
 // more memory than a bound, whoever they are of, and none goes uncounted.
 func TestRefusalsAreBounded(t *testing.T) {
 	p := newPlace(t)
-	l := p.open(t)
+	l := p.still(t)
 	defer l.Close()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
