@@ -76,7 +76,7 @@ func mustPolicy(t testing.TB, spec string) share.Policy {
 
 // testLive runs the jobs under one policy and holds them to what they were promised whatever it is.
 func testLive(t *testing.T, r *run, row policy.Row) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ph, err := r.phase(ctx, Shared, row.Name, r.indices())
 	if err != nil {
