@@ -257,6 +257,14 @@ func (s *Server) jobName(v *version) string {
 	return name
 }
 
+// runs is the name of a version's job, "" of a pipeline.
+func (v *version) runs() string {
+	if v.job == nil {
+		return ""
+	}
+	return v.job.Usage().Name
+}
+
 // fit admits a version's job. Where memory is short, others give back what they are promised beyond
 // what they hold.
 func (s *Server) fit(ctx context.Context, v *version, j *weir.Job) (t *weir.Tenant, err error) {
@@ -398,6 +406,7 @@ func (s *Server) publish(m *model, served, ends []*version) error {
 		if m.others[v.n].state == stateLoading {
 			delete(m.others, v.n)
 		}
+		v.counts.Runs(v.runs())
 	}
 	if now != before {
 		m.clear() // another is what a rollback serves

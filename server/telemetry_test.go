@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -168,4 +169,46 @@ func TestRowsOfNothing(t *testing.T) {
 	if got := stats(t, s, "/v2/models/open/stats")[0].Inferences; got > 1 {
 		t.Errorf("%d rows of nothing (%v)", got, err)
 	}
+}
+
+// residentBytes is what the metrics say that a version holds; "" where they say nothing.
+func residentBytes(s *Server, name, version string) string {
+	series := fmt.Sprintf(`weir_model_resident_bytes{model=%q,version=%q} `, name, version)
+	_, rest, _ := strings.Cut(string(s.rec.AppendText(nil, s)), "\n"+series)
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
+}
+
+// TestMetricsOfSameNumber: what a version holds is told of the one that is served, whichever of its
+// number were loaded beside it, failed, and left.
+func TestMetricsOfSameNumber(t *testing.T) {
+	from := &shelf{}
+	s := begin(t, Options{Catalogue: from}, times("m", 1))
+	load := func(what string, src Source, fails bool) {
+		t.Helper()
+		from.put("m", src)
+		if err := s.LoadModel(t.Context(), "m", nil); (err != nil) != fails {
+			t.Fatalf("%s: %v", what, err)
+		}
+		s.background.Wait()
+		v := s.models["m"].newest()
+		want := fmt.Sprint(int64(v.job.Usage().Memory))
+		if got := residentBytes(s, "m", v.number); got != want {
+			t.Errorf("%s: %q bytes, want %q", what, got, want)
+		}
+	}
+	failing := func(version int64) Source {
+		src := times("m", version)
+		src.Config = &oip.Config{Name: "m", ModelWarmup: []oip.Warmup{{Name: "none"}}}
+		return src
+	}
+	load("another failed", failing(1), true)
+	load("loaded anew", times("m", 1), false)
+	load("failed again", failing(1), true)
+	one, two := times("m", 1), times("m", 2)
+	one.Mark, two.Mark = "one", "two"
+	load("with a mark", one, false)
+	load("the next", two, false)
+	load("failed beside the one that is kept", failing(1), true)
+	load("loaded beside the one that failed", one, false)
 }

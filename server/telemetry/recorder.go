@@ -99,8 +99,9 @@ func (r *Recorder) now() time.Duration { return time.Since(r.origin) }
 // date is a moment of the recorder's clock.
 func (r *Recorder) date(now int64) time.Time { return r.origin.Add(time.Duration(now)) }
 
-// Model returns what counts a version of a model, which runs as the job of that name from then on.
-// A version that was counted before goes on where it was, until [Recorder.Forget].
+// Model returns what counts a version of a model, which runs as the job of that name. A version that
+// was counted before goes on where it was, until [Recorder.Forget], and as the job that it was,
+// until [Model.Runs].
 func (r *Recorder) Model(name, version, job string) *Model {
 	if r == nil {
 		return nil
@@ -117,9 +118,22 @@ func (r *Recorder) Model(name, version, job string) *Model {
 	}
 	if r.models[k] == nil {
 		r.models[k] = newModel(r, k.name, k.version)
+		r.models[k].job = job
 	}
-	r.models[k].job = job
 	return r.models[k]
+}
+
+// Runs says that a version runs as the job of that name from then on: "" as none of its own. It is
+// for when a version is served in the place of another one of its number.
+func (m *Model) Runs(job string) {
+	if m == nil {
+		return
+	}
+	m.of.mu.Lock()
+	defer m.of.mu.Unlock()
+	if m.name != Other || m.version != Other { // which are many
+		m.job = job
+	}
 }
 
 // Forget ends the counting of a version that is no longer served. Requests for it that are under
