@@ -236,6 +236,9 @@ func (h *Host) found(ctx context.Context, t *Tenant) error {
 	w.uses(use, own)
 	y.with.Store(w.together)
 	t.with.Store(w)
+	t.shelving.Lock()
+	defer t.shelving.Unlock()
+	use.Shelve(t.shelved)
 	return nil
 }
 

@@ -136,6 +136,9 @@ type Tenant struct {
 	with    atomic.Pointer[common] // nil while its weights are its own
 
 	setting sync.Mutex // held by SetShare, so that both caps are of one call
+
+	shelving sync.Mutex
+	shelved  bool // what Shelve has said last; guarded by shelving
 }
 
 // Admit makes a model that has not run yet run under a share: from here on its [Model.Run] waits

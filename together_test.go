@@ -196,6 +196,75 @@ func TestSharedWeightsGoLast(t *testing.T) {
 	}
 }
 
+// TestShelvedWeightsGoFirst: weights that models have together leave before those of others once
+// all of these models are shelved, those that were so before they had them together too, and not
+// once one of them is used.
+func TestShelvedWeightsGoFirst(t *testing.T) {
+	dir := t.TempDir()
+	packed, arena := sizesOf(t, dir, 1)
+	p, a := sizesOf(t, dir, 41)
+	sizesOf(t, dir, 40)
+	for _, tc := range []struct {
+		before, after []int // shelved, before the second of them came and after
+		used          bool
+		gone          bool
+	}{
+		{nil, nil, false, false},
+		{nil, []int{1}, false, false},
+		{nil, []int{0, 1}, false, true},
+		{[]int{0}, []int{1}, false, true},
+		{nil, []int{0, 1}, true, false},
+	} {
+		h := hosting(t, HostOptions{Memory: 2*arena + 2*(p+a)})
+		var models []*Model
+		var jobs []*Tenant
+		come := func(batch int, most Bytes) {
+			t.Helper()
+			m := kept(t, dir)
+			job, err := h.Admit(t.Context(), m, shaped(fmt.Sprint("j", len(jobs)), batch,
+				Share{Elastic: true, Memory: most}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			models, jobs = append(models, m), append(jobs, job)
+		}
+		use := func(batch int, some ...int) {
+			t.Helper()
+			for _, i := range some {
+				if _, err := probabilities(t.Context(), models[i], drawn(batch, 3)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		come(1, packed+arena)
+		for _, i := range tc.before {
+			jobs[i].Shelve(true)
+		}
+		come(1, packed+arena)
+		come(40, p+a)
+		come(41, p+a)
+		use(40, 2)
+		if tc.before == nil {
+			use(1, 0, 1)
+		}
+		for _, i := range tc.after {
+			jobs[i].Shelve(true)
+		}
+		if tc.used {
+			use(1, 0)
+		}
+		use(41, 3)
+		use(40, 2)
+		if gone := jobs[1].with.Load().anchor.Away() > 0; gone != tc.gone {
+			t.Errorf("%+v: that the weights have left is %t", tc, gone)
+		}
+		for _, m := range models {
+			m.Close()
+		}
+		h.Close()
+	}
+}
+
 // TestSharedWeightsInTurn: models whose weights have to leave for each other's are asked by several
 // at a time, and all are answered: nobody waits for memory with the device in hand.
 func TestSharedWeightsInTurn(t *testing.T) {

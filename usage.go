@@ -176,6 +176,20 @@ func (t *Tenant) SetShare(s Share) error {
 	return nil
 }
 
+// Shelve says whether the model is kept in case it is wanted again, with no requests at present.
+// While it is, what is lent of its memory ([Share] Elastic) goes before that of others where some
+// is wanted, however late its last Run was; the next Run ends that. Weights that it has together
+// with other models go so once all of these are shelved.
+func (t *Tenant) Shelve(on bool) {
+	t.shelving.Lock()
+	defer t.shelving.Unlock()
+	t.shelved = on
+	t.job.Shelve(on)
+	if w := t.with.Load(); w != nil {
+		w.use.Shelve(on)
+	}
+}
+
 // need is what the plan that the job was admitted with needs; where that is more than a cap, what a
 // smaller plan for the same shapes needs. The job's next Run makes that.
 func (t *Tenant) need(most Bytes) Bytes {

@@ -51,6 +51,7 @@ func (s *Server) setAside(v *version, d *departure) bool {
 		return false
 	}
 	v.model.unlist(v)
+	v.job.Shelve(true)
 	d.late = time.AfterFunc(s.retained, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -78,6 +79,7 @@ func (s *Server) takeBack(m *model, src *Source) *version {
 			d.late.Stop()
 		}
 		close(d.gone)
+		v.job.Shelve(false)
 		if m.others[v.n].state == stateUnloading {
 			delete(m.others, v.n)
 		}

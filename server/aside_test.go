@@ -350,6 +350,66 @@ func TestAsideMakesRoom(t *testing.T) {
 	}
 }
 
+// TestAsideLeavesFirst: where memory is lent, the weights of what a rollback would serve leave
+// before those of models that were used longer ago, and stay as others do once it is served again.
+func TestAsideLeavesFirst(t *testing.T) {
+	for back, want := range []string{"[m3/1 m4/1 m1/2]", "[m1/1 m3/1 m4/1]"} {
+		one, two := heavy(t, 1), heavy(t, 2)
+		two.Name, two.Version = one.Name, 2
+		one.Mark, two.Mark = "one", "two"
+		from := &shelf{}
+		from.put(two.Name, two)
+		s := begin(t, Options{Lend: true, Catalogue: from, Host: weir.HostOptions{
+			Memory: 1000 * weir.KiB}}, one, heavy(t, 3), heavy(t, 4))
+		sums(t, s, "m3", "m1")
+		if err := s.LoadModel(t.Context(), "m1", nil); err != nil {
+			t.Fatal(err)
+		}
+		s.background.Wait()
+		sums(t, s, "m1")
+		if got := there(s); got != "[m1/1 m3/1 m1/2]" {
+			t.Errorf("before: on the device are %s", got)
+		}
+		for range back {
+			if err := s.Rollback(t.Context(), "m1"); err != nil {
+				t.Fatal(err)
+			}
+			s.background.Wait()
+		}
+		sums(t, s, "m4")
+		if got := there(s); got != want {
+			t.Errorf("after %d rollbacks: on the device are %s, want %s", back, got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sums asks heavy models once each.
+func sums(t *testing.T, s *Server, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		a, err := s.Infer(t.Context(), name, "", &oip.Request{Inputs: []oip.Input{{Name: "x",
+			Tensor: tensor.From(make([]float32, 64), 1, 64)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+	}
+}
+
+// there are the jobs of heavy models whose weights are on the device.
+func there(s *Server) string {
+	var names []string
+	for _, j := range s.Status().Jobs {
+		if j.Memory >= 256*weir.KiB {
+			names = append(names, j.Name)
+		}
+	}
+	return fmt.Sprint(names)
+}
+
 // TestSwapsAtRandom: whatever becomes of versions while requests run, each request is answered by
 // the version that it says, and in the end nothing is left.
 func TestSwapsAtRandom(t *testing.T) {

@@ -47,6 +47,7 @@ type common struct {
 	err     error
 	members int            // guarded by of.mu
 	keeps   map[*Use]int64 // what stays for those who have joined
+	shelved int            // members whose jobs are kept in case they are wanted again; likewise
 
 	coming chan struct{} // held by who has them brought
 	mu     sync.Mutex
@@ -60,6 +61,8 @@ type Use struct {
 	common *common
 	held   bool // Resident or Begin was successful, and End was not called since
 	left   sync.Once
+	// shelved is that of Shelve, guarded by the common's of.mu
+	shelved bool
 }
 
 // Join has a job use weights with all who join by the same key, until Leave. For the first of them
@@ -232,6 +235,9 @@ func (c *Commons) leave(u *Use) {
 	w := u.common
 	w.members--
 	delete(w.keeps, u)
+	if u.shelved {
+		w.shelved--
+	}
 	switch {
 	case c.all[w.key] != w: // never loaded
 	case w.members == 0:
@@ -252,6 +258,7 @@ func (c *Commons) leave(u *Use) {
 // long it takes to bring them; of.mu is held.
 func (w *common) expect() {
 	w.job.Expect(share.Forecast{Users: w.members, Reload: w.weights.Reload()})
+	w.job.Shelve(w.shelved == w.members)
 }
 
 // Quota is that of the weights, which have been granted.
@@ -265,6 +272,23 @@ func (u *Use) Expect() {
 	u.common.of.mu.Lock()
 	defer u.common.of.mu.Unlock()
 	u.common.expect()
+}
+
+// Shelve says whether the job is kept in case it is wanted again. Weights go before those of others
+// while all of the jobs that use them are.
+func (u *Use) Shelve(on bool) {
+	w := u.common
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	if u.shelved == on {
+		return
+	}
+	if u.shelved = on; on {
+		w.shelved++
+	} else {
+		w.shelved--
+	}
+	w.job.Shelve(w.shelved == w.members)
 }
 
 // Members is how many jobs use the weights.

@@ -99,9 +99,9 @@ func (r *Recorder) now() time.Duration { return time.Since(r.origin) }
 // date is a moment of the recorder's clock.
 func (r *Recorder) date(now int64) time.Time { return r.origin.Add(time.Duration(now)) }
 
-// Model returns what counts a version of a model, which runs as the job of that name. A version that
-// was counted before goes on where it was, until [Recorder.Forget], and as the job that it was,
-// until [Model.Runs].
+// Model returns what counts a version of a model, which runs as the job of that name. A version
+// that was counted before goes on where it was, until [Recorder.Forget], and as the job that it
+// was, until [Model.Runs].
 func (r *Recorder) Model(name, version, job string) *Model {
 	if r == nil {
 		return nil

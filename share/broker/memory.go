@@ -113,6 +113,14 @@ func (j *Job) Told() (most share.Bytes, ok bool) {
 // Stay says that the job has given back all that it can, until its next iteration.
 func (j *Job) Stay() { j.tell(core.Stay) }
 
+// Shelve says whether the job is kept in case it is wanted again: while it is, what is lent to it
+// is asked back before that of all others. Its next request or iteration ends that.
+func (j *Job) Shelve(on bool) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	_ = j.step(core.Event{Kind: core.Shelve, Wait: on}) // refused only after the end
+}
+
 // Split has n bytes of what the job holds of persistent memory, and spec.Memory of its cap and of
 // what it needs, be those of a job of their own, which needs [Job.End] and is elastic. What the job
 // has beside is set apart for it from here on. It refuses what the job does not hold, and within an

@@ -227,6 +227,9 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 	case Stay:
 		j.stays = j.told // what it reserved since may be asked back
 		return false, nil
+	case Shelve:
+		j.shelved = e.Wait
+		return false, nil
 	case Copy:
 		return false, c.copied(j, e.Bytes)
 	case Change:

@@ -161,6 +161,7 @@ func TestEvents(t *testing.T) {
 		{core.Unreserve, [6]string{}},
 		{core.Withdraw, [6]string{}},
 		{core.Tick, [6]string{}},
+		{core.Shelve, [6]string{}},
 		{core.Look, [6]string{}},
 	} {
 		for i, state := range states {

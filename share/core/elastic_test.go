@@ -439,6 +439,72 @@ func TestReloadCounts(t *testing.T) {
 	}
 }
 
+// TestShelved: what is kept in case it is wanted again leaves before what was used longer ago or is
+// used by fewer, without that its rank counts as the lowest; and not once it is used, or is shelved
+// no more.
+func TestShelved(t *testing.T) {
+	for _, tc := range []struct {
+		what   string
+		after  func(d *drive, late share.JobID)
+		leaves string
+	}{
+		{"shelved", func(*drive, share.JobID) {}, "late"},
+		{"used since", func(d *drive, late share.JobID) {
+			d.do(late, core.Arrive, core.Want, core.Begin, core.Finish, core.Release, core.Complete)
+		}, "early"},
+		{"has a request", func(d *drive, late share.JobID) { d.do(late, core.Arrive) }, "early"},
+		{"no more", func(d *drive, late share.JobID) { d.do(late, core.Shelve) }, "early"},
+	} {
+		rule := &noted{}
+		c, err := core.Config{Eviction: rule}.ForPolicy("fair")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDrive(t, c)
+		ids := map[string]share.JobID{}
+		for _, name := range []string{"early", "late"} {
+			id, err := d.elastic(name, 900, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.reserveWait(id, 400); err != nil {
+				t.Fatal(err)
+			}
+			ids[name] = id
+			d.now += ms
+			d.do(id, core.Arrive, core.Want, core.Begin, core.Finish, core.Release, core.Complete)
+		}
+		late := ids["late"]
+		d.expect(late, share.Forecast{Users: 1})
+		if err := d.step(core.Event{Kind: core.Shelve, Job: late, Wait: true}); err != nil {
+			t.Fatal(err)
+		}
+		tc.after(d, late)
+		id, err := d.elastic("other", 300, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.do(id, core.Arrive)
+		if err := d.reserveWait(id, 300); err != nil {
+			t.Fatal(err)
+		}
+		if d.told(ids[tc.leaves]) != 324 {
+			t.Errorf("%s: %s is not told to leave: %+v", tc.what, tc.leaves, d.said)
+		}
+		if told := rule.evicted > 0; told != (tc.leaves == "early") {
+			t.Errorf("%s: that the rule was told is %t", tc.what, told)
+		}
+	}
+}
+
+// noted is a rule that counts what it is told of those who leave.
+type noted struct {
+	evict.LRU
+	evicted int
+}
+
+func (n *noted) Evicted(float64) { n.evicted++ }
+
 // TestUsesCount: a rule is told how often each job was used among those whose memory may leave, and
 // ranks a job anew when it is first known how long its memory takes to come.
 func TestUsesCount(t *testing.T) {

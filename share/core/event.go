@@ -82,12 +82,16 @@ const (
 	// job has beside is set apart for it from here on. The job must be outside of an iteration,
 	// wait for no memory, and have no part in a lane. (decides)
 	Split
+	// Shelve: the job is kept in case it is wanted again, if Wait is set. What is lent to it is
+	// asked back before that of all others, until a request arrives, it begins an iteration, or a
+	// Shelve without Wait.
+	Shelve
 )
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
 	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
 	"change", "switch", "tick", "defer", "look", "measure", "moved", "stay", "copy",
-	"split"}
+	"split", "shelve"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }

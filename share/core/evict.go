@@ -39,6 +39,8 @@ type bending struct {
 	most  share.Bytes
 	told  bool // it is to hold no more than most of its own, but for its lane
 	stays bool // it gave back all that it can
+	// shelved is set while what is lent to it goes before that of others, whatever its rank
+	shelved bool
 	// unsettled is set until what was promised to the job is free of what others hold beside.
 	unsettled bool
 	// came is when its memory last came to the device for its turn, and took how long that was.
@@ -103,7 +105,7 @@ func (c *Core) waitsForDevice(j *job) bool {
 // used ranks a job that is being used. Uses of jobs that keep all of their memory are not counted:
 // they would make those of the others look rare.
 func (c *Core) used(j *job) {
-	j.last, j.stays = c.now, false
+	j.last, j.stays, j.shelved = c.now, false, false
 	if c.state(j).Memory.Bends > 0 {
 		c.uses.Add(&j.often, len(c.jobs))
 	}
@@ -306,7 +308,7 @@ func (c *Core) victim(first *job) (v *job) {
 			v = j
 		}
 	}
-	if v != nil && c.sooner(v, first) {
+	if v != nil && !v.shelved && c.sooner(v, first) {
 		return nil
 	}
 	return v
@@ -332,7 +334,9 @@ func (c *Core) evict(v *job, n share.Bytes) share.Bytes {
 		v.turn = c.turns
 	}
 	n = min(n, m.Own()-m.Kept()-coming)
-	c.rules(func() { c.rule.Evicted(v.rank) })
+	if !v.shelved { // its rank may not be the lowest
+		c.rules(func() { c.rule.Evicted(v.rank) })
+	}
 	c.tellMost(v, m.Own()-coming-n)
 	return n
 }

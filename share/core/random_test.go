@@ -77,7 +77,7 @@ func anyEvent(r *rand.Rand, now time.Duration) core.Event {
 		core.Complete, core.Reserve, core.Unreserve}
 	e.Kind = likely[r.IntN(len(likely))]
 	if r.IntN(3) == 0 {
-		e.Kind = core.EventKind(r.IntN(int(core.Split) + 1))
+		e.Kind = core.EventKind(r.IntN(int(core.Shelve) + 1))
 	}
 	switch e.Kind {
 	case core.Switch:
@@ -106,6 +106,8 @@ func anyEvent(r *rand.Rand, now time.Duration) core.Event {
 			Bandwidth: []float64{0, 0.5, 2, math.NaN()}[r.IntN(4)]}
 	case core.Reserve, core.Unreserve:
 		e.Bytes, e.Memory = share.Bytes(r.IntN(100)-2), core.MemoryKind(r.IntN(3))
+		e.Wait = r.IntN(2) == 0
+	case core.Shelve:
 		e.Wait = r.IntN(2) == 0
 	case core.Measure:
 		much := []time.Duration{-1, 0, ms, 5 * ms, math.MaxInt64}

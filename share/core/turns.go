@@ -52,6 +52,9 @@ func (c *Core) goes(a, b *job) bool {
 	if a, b := c.dwell(a), c.dwell(b); a != b {
 		return a < b
 	}
+	if a.shelved != b.shelved {
+		return a.shelved
+	}
 	if a, b := c.state(a).Next.Users, c.state(b).Next.Users; a != b {
 		return a < b
 	}

@@ -17,7 +17,7 @@ func (c *Core) work(j *job, e *Event) (decides bool, err error) {
 		if j.arrivals.push(c.now); j.arrivals.n == 1 {
 			s.Ready = c.now
 		}
-		s.Queue = j.arrivals.n
+		s.Queue, j.shelved = j.arrivals.n, false
 	case Complete:
 		if j.arrivals.n == 0 {
 			return false, nil
