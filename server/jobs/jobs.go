@@ -309,11 +309,6 @@ func (j *Jobs) Remove(ctx context.Context, id int64) error {
 		if job.Result != "" {
 			left = append(left, job.Result)
 		}
-		// that it had a turn stays with the account's other jobs
-		if _, err = tx.Exec("UPDATE jobs_jobs SET turn = max(turn, (SELECT turn FROM jobs_jobs "+
-			"WHERE id = ?)) WHERE account = ?", id, job.owner); err != nil {
-			return err
-		}
 		_, err = tx.Exec("DELETE FROM jobs_jobs WHERE id = ?", id)
 		return err
 	})

@@ -203,6 +203,75 @@ func TestTurnsAfterRemovals(t *testing.T) {
 	}
 }
 
+// TestTurnsAfterTheLast: an account that removes its last job before it hands in the next has no
+// more turns for it, over a restart too, and its turn is forgotten once all who wait had theirs.
+func TestTurnsAfterTheLast(t *testing.T) {
+	d := &doubler{count: map[float32]int{}}
+	dir := t.TempDir()
+	o := Options{Begin: make(chan struct{})}
+	p := begin(t, dir, o, d.source("double", 1))
+	all := []auth.Grant{{Pattern: "*", Rights: auth.Job}}
+	as := func(name string) context.Context {
+		return auth.With(t.Context(), &auth.Account{Name: name, Grants: all})
+	}
+	for i, who := range []string{"ann", "bob", "cat", "bob", "cat", "bob", "cat", "cat"} {
+		p.double(t, as(who), fmt.Sprint(i), 1)
+	}
+	for i, want := range []string{"ann", "bob", "cat", "ann", "bob", "cat", "ann", "bob", "cat",
+		"ann", "cat"} {
+		if i == 4 {
+			p.end(t)
+			p = begin(t, dir, o, d.source("double", 1))
+		}
+		j, _, err := p.jobs.claim()
+		if err != nil || j == nil || j.Account != want {
+			t.Fatalf("turn %d is that of %+v (%v), want %s's", i, j, err, want)
+		}
+		who := as(want)
+		if err := errors.Join(p.jobs.Cancel(who, j.ID), p.jobs.Remove(who, j.ID)); err != nil {
+			t.Fatal(err)
+		}
+		if want == "ann" && i < 9 {
+			p.double(t, who, fmt.Sprint("next ", i), 1)
+		}
+	}
+	var known int
+	if err := p.state.Read(t.Context(), func(tx *sql.Tx) error {
+		return tx.QueryRow("SELECT count(*) FROM jobs_turns").Scan(&known)
+	}); err != nil || known != 1 {
+		t.Errorf("%d turns are remembered, where nobody waits (%v)", known, err)
+	}
+}
+
+// TestTurnsOfBefore: turns of a state that had them with the jobs go on.
+func TestTurnsOfBefore(t *testing.T) {
+	dir, was := t.TempDir(), Room
+	was.Migrations = was.Migrations[:2]
+	s, err := store.Open(t.Context(), dir, store.Options{}, audit.Room, auth.Room, was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Write(t.Context(), func(tx *sql.Tx) (err error) {
+		for i, name := range []string{"ann", "ann", "bob", "cat"} {
+			_, more := tx.Exec("INSERT INTO jobs_jobs (account, key, asked, name, model, version, "+
+				"outputs, state, input, input_bytes, rows, made, turn) VALUES (?, ?, '', '', 'm', "+
+				"'1', '[]', 'queued', '', 0, 1, 1, ?)", name, i, 9-3*i)
+			err = errors.Join(err, more)
+		}
+		return err
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d := &doubler{count: map[float32]int{}}
+	p := begin(t, dir, Options{Begin: make(chan struct{})}, d.source("double", 1))
+	for i, want := range []string{"cat", "bob", "ann", "ann"} {
+		if j, _, err := p.jobs.claim(); err != nil || j == nil || j.Account != want {
+			t.Fatalf("turn %d is that of %+v (%v), want %s's", i, j, err, want)
+		}
+	}
+}
+
 // TestBounds: an account has so many jobs and bytes and no more, and what ends them is said.
 func TestBounds(t *testing.T) {
 	d := &doubler{count: map[float32]int{}}

@@ -51,5 +51,12 @@ CREATE TABLE jobs_log (
 UPDATE jobs_jobs SET account = account || '#' || (SELECT id FROM auth_ids AS a WHERE a.account =
 	jobs_jobs.account) WHERE EXISTS (SELECT 1 FROM auth_ids AS a WHERE a.account =
 	jobs_jobs.account);
+`, `
+CREATE TABLE jobs_turns ( -- of accounts of which others that wait had no turn since
+	account TEXT PRIMARY KEY,
+	turn INTEGER NOT NULL -- counts how often jobs began, of any account
+) STRICT, WITHOUT ROWID;
+INSERT INTO jobs_turns SELECT account, max(turn) FROM jobs_jobs WHERE turn > 0 GROUP BY account;
+ALTER TABLE jobs_jobs DROP COLUMN turn;
 `}, Blobs: []string{"SELECT input FROM jobs_jobs WHERE input <> ''",
 	"SELECT result FROM jobs_jobs WHERE result <> ''", "SELECT digest FROM jobs_parts"}}

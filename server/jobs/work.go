@@ -67,9 +67,8 @@ func (j *Jobs) claim() (job *Job, rest time.Duration, err error) {
 	err = j.write(context.Background(), func(tx *sql.Tx) error {
 		now := time.Now().UnixMilli()
 		var id int64
-		err := tx.QueryRow("SELECT id FROM jobs_jobs AS a WHERE state = ? AND rests <= ? ORDER BY "+
-			"(SELECT max(turn) FROM jobs_jobs WHERE account = a.account), id LIMIT 1", Queued,
-			now).Scan(&id)
+		err := tx.QueryRow("SELECT id FROM jobs_jobs LEFT JOIN jobs_turns USING (account) WHERE "+
+			"state = ? AND rests <= ? ORDER BY ifnull(turn, 0), id LIMIT 1", Queued, now).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			var next sql.NullInt64
 			err = tx.QueryRow("SELECT min(rests) FROM jobs_jobs WHERE state = ?", Queued).
@@ -83,11 +82,13 @@ func (j *Jobs) claim() (job *Job, rest time.Duration, err error) {
 			return err
 		}
 		if _, err = tx.Exec("UPDATE jobs_jobs SET attempts = attempts + 1, began = CASE began "+
-			"WHEN 0 THEN ? ELSE began END, turn = 1 + (SELECT max(turn) FROM jobs_jobs) "+
-			"WHERE id = ?", now, id); err != nil {
+			"WHEN 0 THEN ? ELSE began END WHERE id = ?", now, id); err != nil {
 			return err
 		}
 		if job, err = get(tx, id); err != nil {
+			return err
+		}
+		if err = took(tx, job.owner); err != nil {
 			return err
 		}
 		if job.Attempts > j.o.Attempts {
@@ -102,6 +103,22 @@ func (j *Jobs) claim() (job *Job, rest time.Duration, err error) {
 		return nil, rest, err
 	}
 	return job, rest, nil
+}
+
+// took notes that it was an account's turn, which outlasts its jobs: one that hands in the next once
+// the last is gone is not before those who wait. Turns are forgotten that all who wait had theirs
+// after.
+func took(tx *sql.Tx, account string) error {
+	if _, err := tx.Exec("INSERT INTO jobs_turns SELECT ?, 1 + ifnull(max(turn), 0) FROM "+
+		"jobs_turns WHERE true ON CONFLICT DO UPDATE SET turn = excluded.turn",
+		account); err != nil {
+		return err
+	}
+	_, err := tx.Exec("WITH live AS (SELECT account, ifnull(turn, 0) AS turn FROM jobs_jobs LEFT "+
+		"JOIN jobs_turns USING (account) WHERE state IN (?, ?)) DELETE FROM jobs_turns WHERE turn "+
+		"< (SELECT min(turn) FROM live) AND account NOT IN (SELECT account FROM live)", Queued,
+		Running)
+	return err
 }
 
 // carry runs an attempt, and brings the job to where that leads.
