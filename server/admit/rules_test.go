@@ -503,3 +503,72 @@ func TestSpare(t *testing.T) {
 		t.Errorf("it was done at %v, put out: %v", r.done, r.out)
 	}
 }
+
+// waiting has a batch of request 1 run for a millisecond, and the others of an account wait, of
+// which the last has to be done at a time.
+func waiting(t *testing.T, m Model, others int, deadline time.Duration) *world {
+	t.Helper()
+	w := newWorld(t, m)
+	for i := range others + 1 {
+		q := Request{Model: "m", Account: "ann"}
+		if i == others {
+			q.Deadline = deadline
+		}
+		if err := w.arrive(0, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// ran is which requests ran together.
+func (w *world) ran() (list [][]uint64) {
+	for _, r := range w.runs {
+		list = append(list, r.Requests)
+	}
+	return list
+}
+
+// TestTakesAPlace holds that a request with a better claim takes another's place in a full batch,
+// which goes to the next one, where a batch of its own would make somebody late.
+func TestTakesAPlace(t *testing.T) {
+	m := simple("m", Batch{Max: 2})
+	m.Time = linear(ms, 0)
+	w := waiting(t, m, 3, 3*ms) // 2 and 3 together, and then 4
+	if err := w.arrive(0, Request{Model: "m", Account: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	w.finish()
+	if got := fmt.Sprint(w.ran()); got != "[[1] [5 2] [3 4]]" || w.by[4].out != nil {
+		t.Errorf("ran %v, and the last was put out: %v", got, w.by[4].out)
+	}
+}
+
+// TestTimeToGrow holds that a new batch behind another of its group has the time of a full one
+// before its own deadline.
+func TestTimeToGrow(t *testing.T) {
+	m := simple("m", Batch{Max: 4})
+	w := waiting(t, m, 4, 0) // until 5 ms
+	err := w.arrive(0, Request{Model: "m", Account: "ann", Deadline: 9*ms - 1})
+	if r, ok := err.(*Refusal); !ok || r.Kind != ErrLate || r.RetryAfter != 1 {
+		t.Errorf("without the time to grow: %v", err)
+	}
+	if err := w.arrive(0, Request{Model: "m", Account: "ann", Deadline: 9 * ms}); err != nil {
+		t.Error(err)
+	}
+	w.finish()
+}
+
+// TestFillsInTime holds that a batch takes nobody along by whom its own deadline would be missed.
+func TestFillsInTime(t *testing.T) {
+	m := simple("m", Batch{Max: 4})
+	m.Time = linear(ms, ms)
+	w := waiting(t, m, 1, 4*ms)
+	if err := w.arrive(0, Request{Model: "m", Account: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	w.finish()
+	if got := fmt.Sprint(w.ran()); got != "[[1] [2] [3]]" || w.by[2].done != 4*ms {
+		t.Errorf("ran %v, the second until %v", got, w.by[2].done)
+	}
+}
