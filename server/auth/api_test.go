@@ -1,13 +1,17 @@
 package auth
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirgpu/weir/server/audit"
 )
 
 // served is the API behind its guard.
@@ -92,6 +96,30 @@ func TestAPI(t *testing.T) {
 	}
 	do(root, "GET /v1/audit?after=-1", "", 400)
 	do(root, "GET /v1/audit?limit=x", "", 400)
+}
+
+// TestAuditIsBounded: an answer has so many records of the audit and no more, whatever is asked.
+func TestAuditIsBounded(t *testing.T) {
+	p := begin(t, t.TempDir())
+	h := p.served(t)
+	root := "Bearer " + p.add(t, "root", "admin on *")
+	if err := p.state.Write(t.Context(), func(tx *sql.Tx) (err error) {
+		for range MostRecords {
+			err = errors.Join(err, p.log.Append(tx, audit.Event{What: "x", Result: audit.OK}))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "limit=1000000", "before=0", "before=0&limit=1001",
+		"after=0&limit=9223372036854775807"} {
+		var r Records
+		got := send(h, "GET", "/v1/audit?"+query, root, nil)
+		if err := json.Unmarshal([]byte(text(got)), &r); err != nil ||
+			len(r.Records) != MostRecords {
+			t.Errorf("%s: %d records (%v)", query, len(r.Records), err)
+		}
+	}
 }
 
 // TestAPIAnswersLate: an answer that took longer than a client may take to read one is sent.

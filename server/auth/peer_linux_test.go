@@ -227,6 +227,34 @@ func TestPeerThatIsGone(t *testing.T) {
 	}
 }
 
+// TestPeerWhosePortIsTaken: a connection that was reset is nobody's, though another socket has the
+// same place by now.
+func TestPeerWhosePortIsTaken(t *testing.T) {
+	on := listening(t, "tcp", "127.0.0.1:0")
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	dial := func() *net.TCPConn {
+		t.Helper()
+		c, err := net.DialTCP("tcp", from, on.Addr().(*net.TCPAddr))
+		if err != nil {
+			t.Skip(err) // who else took the port
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	c := dial()
+	from = c.LocalAddr().(*net.TCPAddr)
+	old := taken(t, on)
+	_ = c.SetLinger(0)
+	_ = c.Close()
+	dial()
+	if name := NewPeer(taken(t, on)).name(); name != "" {
+		t.Fatalf("the later connection is %q", name)
+	}
+	if name := NewPeer(old).name(); name != strange {
+		t.Errorf("the one before is %q", name)
+	}
+}
+
 // TestRows: a row of the system's table says who has a socket where it says so for sure.
 func TestRows(t *testing.T) {
 	own, to := netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.1:8000")

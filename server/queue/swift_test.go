@@ -172,3 +172,42 @@ func TestSwiftGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// TestGivenUpAsItBegins: a batch whose last request is given up between its turn and its begin is
+// cut off from the first.
+func TestGivenUpAsItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began []error
+		q := hand(t, func(string) {})
+		q.o.Drop = func(string) {}
+		q.o.Run = func(ctx context.Context, _ []string, copied func()) error {
+			time.Sleep(swift / 4)
+			began = append(began, ctx.Err())
+			copied()
+			return ctx.Err()
+		}
+		know(t, q)
+		first, b := come(t, q, "first")
+		ctx, cancel := context.WithCancel(t.Context())
+		second := &ticket[string]{item: "second", ctx: ctx, told: make(chan struct{}, 1)}
+		if b, err := q.arrive(&Request{Rows: 1}, second); b != nil || err != nil {
+			t.Fatal(b, err)
+		}
+		q.carry(b, first)
+		third, b := come(t, q, "third")
+		if b == nil || second.in != b {
+			t.Fatalf("the batch that comes is %+v", b)
+		}
+		cancel()
+		in, over := q.abandon(second)
+		if in != b || !over {
+			t.Fatalf("given up: %v, %v", in, over)
+		}
+		for over := false; b != nil && !over; {
+			b, over = q.carry(b, third)
+		}
+		if len(began) != 4 || !errors.Is(began[2], context.Canceled) || began[3] != nil {
+			t.Errorf("batches began with %v", began)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,6 +85,35 @@ func TestBackup(t *testing.T) {
 		[]string{"other"}) {
 		t.Errorf("what was replaced has %q", got)
 	}
+}
+
+// TestRestoreMovesLogs: what SQLite left beside the state of a server that was killed goes with that,
+// and is no log of what is brought back.
+func TestRestoreMovesLogs(t *testing.T) {
+	file, want, blob := backedUp(t)
+	dir := t.TempDir()
+	if err := begin(t, dir, Options{}, notes).Close(); err != nil {
+		t.Fatal(err)
+	}
+	beside := []string{fileName + "-wal", fileName + "-shm"}
+	for _, name := range beside {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, replaced, err := Restore(file, dir, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range beside {
+		if b, err := os.ReadFile(filepath.Join(replaced, name)); string(b) != name {
+			t.Errorf("%s was moved as %q (%v)", name, b, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left (%v)", name, err)
+		}
+	}
+	holds(t, dir, want, blob)
 }
 
 // TestBackupInterrupted: what a backup that was interrupted had copied goes with the next start.
