@@ -13,9 +13,13 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// periodUS is the period of a CPU quota, in microseconds: the kernel's default (admin-guide/
-// cgroup-v2.rst, cpu.max).
+// periodUS is the period of a CPU quota, in microseconds, where a control group says none: the
+// kernel's default (admin-guide/cgroup-v2.rst, cpu.max). Kubelets are told others (cpuCFSQuotaPeriod
+// of KubeletConfiguration).
 const periodUS = 100000
+
+// leastQuotaUS is the lowest quota that the kernel takes (min_cfs_quota_period in kernel/sched).
+const leastQuotaUS = 1000
 
 // Hold holds a container to a part of the node's CPU: so much memory, and no more than limit
 // thousandths of so many processors. It is what a runtime's createRuntime hook does, which is told
@@ -34,7 +38,7 @@ func Hold(root string, state io.Reader, memory share.Bytes, limit, processors in
 	if err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
-	quota := max(1000, int64(limit)*int64(processors)*periodUS/Whole)
+	time := int64(limit) * int64(processors)
 	mount := filepath.Join(root, "/sys/fs/cgroup")
 	held := 0
 	for line := range strings.Lines(string(groups)) {
@@ -42,7 +46,7 @@ func Hold(root string, state io.Reader, memory share.Bytes, limit, processors in
 		if len(fields) != 3 {
 			continue
 		}
-		n, err := holdIn(mount, fields[1], fields[2], int64(memory), quota)
+		n, err := holdIn(mount, fields[1], fields[2], int64(memory), time)
 		if err != nil {
 			return fmt.Errorf("hold: container of process %d: %w", s.PID, err)
 		}
@@ -56,10 +60,11 @@ func Hold(root string, state io.Reader, memory share.Bytes, limit, processors in
 }
 
 // holdIn bounds what the control group of a hierarchy bounds, and returns how much of memory and
-// cpu that was. The unified hierarchy has no name; those of version 1 are named by controllers.
-func holdIn(mount, controllers, path string, memory, quota int64) (held int, err error) {
+// cpu that was. Time is in thousandths of a processor. The unified hierarchy has no name; those of
+// version 1 are named by controllers.
+func holdIn(mount, controllers, path string, memory, time int64) (held int, err error) {
 	if controllers == "" {
-		return holdUnified(filepath.Join(mount, path), memory, quota)
+		return holdUnified(filepath.Join(mount, path), memory, time)
 	}
 	for c := range strings.SplitSeq(controllers, ",") {
 		dir := filepath.Join(mount, controllers, path)
@@ -72,20 +77,40 @@ func holdIn(mount, controllers, path string, memory, quota int64) (held int, err
 			err = errors.Join(err, lower(filepath.Join(dir, "memory.limit_in_bytes"), memory, ""))
 		case "cpu":
 			held++
-			err = errors.Join(err, lower(filepath.Join(dir, "cpu.cfs_quota_us"), quota, ""))
+			period, _ := os.ReadFile(filepath.Join(dir, "cpu.cfs_period_us"))
+			err = errors.Join(err, lower(filepath.Join(dir, "cpu.cfs_quota_us"),
+				quotaUS(time, periodIn(string(period))), ""))
 		}
 	}
 	return held, err
 }
 
 // holdUnified does so in a control group of version 2.
-func holdUnified(dir string, memory, quota int64) (held int, err error) {
+func holdUnified(dir string, memory, time int64) (held int, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "memory.max")); err != nil {
 		return 0, nil // controllers are on hierarchies of version 1
 	}
+	path := filepath.Join(dir, "cpu.max")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	_, own, _ := strings.Cut(string(text), " ")
+	period := periodIn(own)
 	return 2, errors.Join(lower(filepath.Join(dir, "memory.max"), memory, ""),
-		lower(filepath.Join(dir, "cpu.max"), quota, " "+strconv.Itoa(periodUS)))
+		lower(path, quotaUS(time, period), " "+strconv.FormatInt(period, 10)))
 }
+
+// periodIn is the period that a control group says it has.
+func periodIn(text string) int64 {
+	if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil && n > 0 {
+		return n
+	}
+	return periodUS
+}
+
+// quotaUS is so much time, in thousandths of a processor, of a period.
+func quotaUS(time, period int64) int64 { return max(leastQuotaUS, time*period/Whole) }
 
 // lower writes a bound to a file of a control group that has none or a higher one.
 func lower(path string, to int64, more string) error {

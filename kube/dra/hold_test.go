@@ -24,6 +24,17 @@ func TestHoldBoundsTheContainer(t *testing.T) {
 		"apart": {"5:cpuacct,cpu:/a\n4:memory:/a\n", map[string][2]string{
 			"cpu/a/cpu.cfs_quota_us":         {"-1\n", "200000"},
 			"memory/a/memory.limit_in_bytes": {"1048576\n", "1048576\n"}}},
+		// A kubelet may have its own period: three processors are more than a quarter of eight.
+		"version 2, short period": {"0::/a\n", map[string][2]string{
+			"a/memory.max": {"max\n", "1073741824"},
+			"a/cpu.max":    {"60000 20000\n", "40000 20000"}}},
+		"version 2, lower": {"0::/a\n", map[string][2]string{
+			"a/memory.max": {"max\n", "1073741824"},
+			"a/cpu.max":    {"300000 200000\n", "300000 200000\n"}}},
+		"version 1, short period": {"5:cpu:/a\n4:memory:/a\n", map[string][2]string{
+			"cpu/a/cpu.cfs_quota_us":         {"60000\n", "40000"},
+			"cpu/a/cpu.cfs_period_us":        {"20000\n", "20000\n"},
+			"memory/a/memory.limit_in_bytes": {"1048576\n", "1048576\n"}}},
 	} {
 		root := t.TempDir()
 		write := func(path, text string) {
