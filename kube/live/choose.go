@@ -88,7 +88,7 @@ func (c *Cluster) Gang(members []Member) ([]Choice, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	choices := make([]Choice, 0, len(members))
+	choices, freed := make([]Choice, 0, len(members)), c.freed
 	for i, m := range members {
 		choice, err := c.Choose(m.Request, m.Allow)
 		if err != nil {
@@ -96,6 +96,7 @@ func (c *Cluster) Gang(members []Member) ([]Choice, error) {
 			for _, m := range members[:i] {
 				c.Drop(m.Key)
 			}
+			c.freed = freed // all is as it was
 			return nil, err
 		}
 		c.Hold(Holder{Key: m.Key, Node: choice.Node,

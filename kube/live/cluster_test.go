@@ -277,7 +277,7 @@ func TestGangHasAllSeatsOrNone(t *testing.T) {
 		!strings.Contains(err.Error(), "short of free devices") {
 		t.Errorf("five of four: %v", err)
 	}
-	if _, used, _ := c.Units(); used != 0 || before == c.Freed() {
+	if _, used, _ := c.Units(); used != 0 || before != c.Freed() {
 		t.Errorf("%d units are used by a gang that has no seats", used)
 	}
 	seats, err := c.Gang(members[:4])
