@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ type book struct {
 type entry struct {
 	claim   *resourceapi.ResourceClaim // as it was told last
 	pending *resourceapi.ResourceClaim // allocated and not yet written
+	gone    bool                       // the server has it no more, and its allocation is pending
 	place   string                     // where it has devices: a node, or homeless of a pool
 }
 
@@ -55,7 +57,7 @@ func (p *Plugin) pending(c *resourceapi.ResourceClaim) {
 func (p *Plugin) settled(uid types.UID) {
 	p.mu.Lock()
 	e := p.book.entry(uid)
-	e.pending = nil
+	e.pending, e.gone = nil, false
 	kept := p.enter(uid, e)
 	p.mu.Unlock()
 	p.activate(kept)
@@ -75,7 +77,7 @@ func (p *Plugin) claimIs(c *resourceapi.ResourceClaim) {
 	p.mu.Lock()
 	e := p.book.entry(c.UID)
 	var kept []string
-	if e.claim == nil || !older(c.ResourceVersion, e.claim.ResourceVersion) {
+	if !e.gone && (e.claim == nil || !older(c.ResourceVersion, e.claim.ResourceVersion)) {
 		e.claim = c
 		kept = p.enter(c.UID, e)
 	}
@@ -87,7 +89,8 @@ func (p *Plugin) claimIs(c *resourceapi.ResourceClaim) {
 func (p *Plugin) claimGone(c *resourceapi.ResourceClaim) {
 	p.mu.Lock()
 	e := p.book.entry(c.UID)
-	e.claim, e.pending = nil, nil
+	// What was written of it may be told later than that it is gone.
+	e.claim, e.pending, e.gone = nil, nil, e.pending != nil || e.gone
 	kept := p.enter(c.UID, e)
 	p.mu.Unlock()
 	p.activate(kept)
@@ -109,7 +112,7 @@ func (p *Plugin) enter(uid types.UID, e *entry) []string {
 	}
 	e.place = ""
 	c := e.now()
-	if c == nil {
+	if c == nil && !e.gone {
 		delete(p.book.claims, uid)
 	}
 	h, pool, ok := p.holderOf(c)
@@ -135,13 +138,13 @@ func (p *Plugin) holderOf(c *resourceapi.ResourceClaim) (h live.Holder, pool str
 	if c == nil || c.Status.Allocation == nil {
 		return h, "", false
 	}
-	h = live.Holder{Key: claimKey(c.UID), Priority: math.MinInt32, Yields: yields(c)}
+	h = live.Holder{Key: claimKey(c.UID), Priority: math.MinInt32, Yields: true}
 	for i := range c.Status.Allocation.Devices.Results {
 		r := &c.Status.Allocation.Devices.Results[i]
 		if r.Driver != p.args.Driver || r.AdminAccess != nil && *r.AdminAccess {
 			continue
 		}
-		pool = r.Pool
+		pool, h.Yields = r.Pool, h.Yields && yields(c, r.Request)
 		h.Node = p.pools[pool]
 		h.Parts = append(h.Parts, live.Part{Request: requestOf(r), Devices: []string{r.Device}})
 	}
@@ -165,18 +168,20 @@ func requestOf(r *resourceapi.DeviceRequestAllocationResult) place.Request {
 		Units: int(min(max(1, compute.MilliValue()), place.Whole))}
 }
 
-// yields reports whether a claim is opportunistic: by the last of its parameters that says so, the
-// class's before its own.
-func yields(c *resourceapi.ResourceClaim) bool {
-	var all []resourceapi.DeviceAllocationConfiguration
-	if c.Status.Allocation != nil {
-		all = slices.Clone(c.Status.Allocation.Devices.Config)
-	}
+// yields reports whether what a claim was given for a request is opportunistic: by the last of the
+// parameters for it that says so, the class's before the claim's own.
+func yields(c *resourceapi.ResourceClaim, request string) bool {
+	all := slices.Clone(c.Status.Allocation.Devices.Config)
 	slices.SortStableFunc(all, func(a, b resourceapi.DeviceAllocationConfiguration) int {
 		return rank(a.Source) - rank(b.Source)
 	})
+	main, _, _ := strings.Cut(request, "/")
 	var v dra.Parameters
 	for i := range all {
+		if of := all[i].Requests; len(of) > 0 && !slices.Contains(of, request) &&
+			!slices.Contains(of, main) {
+			continue
+		}
 		if o := all[i].Opaque; o != nil && o.Driver == dra.DriverName {
 			if w, err := dra.ParseParameters(v, o.Parameters.Raw); err == nil {
 				v = w

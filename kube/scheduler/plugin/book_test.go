@@ -7,6 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,7 +23,10 @@ func bare(t *testing.T) *Plugin {
 	policy, _ := place.Named("prices")
 	l := must(live.New(live.Options{Policy: policy}))
 	return &Plugin{args: &Args{Driver: dra.DriverName}, inventory: newInventory(), book: newBook(),
-		selectors: newSelectors(), live: l, pods: map[string]*v1.Pod{}}
+		selectors: newSelectors(), live: l, pods: map[string]*v1.Pod{},
+		running: map[string]*v1.Pod{}, gangs: map[string]*gang{},
+		doomed:  map[types.UID]string{},
+		refused: map[string]map[string]bool{}, fair: live.NewFair(), clock: clock.RealClock{}}
 }
 
 // whole is a claim that has a device of a node.
@@ -84,5 +88,61 @@ func TestClaimsToldBeforeTheirNodesCount(t *testing.T) {
 		if len(p.book.on) != nodes {
 			t.Errorf("%s: claims are in %d places", name, len(p.book.on))
 		}
+	}
+}
+
+// Who has a share that is not opportunistic stays, whatever else the claim has.
+func TestClaimYieldsIfAllOfItDoes(t *testing.T) {
+	config := func(class string, requests ...string) resourceapi.DeviceAllocationConfiguration {
+		return resourceapi.DeviceAllocationConfiguration{
+			Source: resourceapi.AllocationConfigSourceClaim, Requests: requests,
+			DeviceConfiguration: configOf(fmt.Sprintf(`"class": %q`, class)).DeviceConfiguration}
+	}
+	for i, k := range []struct {
+		configs []resourceapi.DeviceAllocationConfiguration
+		yields  bool
+	}{
+		{nil, false},
+		{[]resourceapi.DeviceAllocationConfiguration{config("opportunistic")}, true},
+		{[]resourceapi.DeviceAllocationConfiguration{config("opportunistic", "r0")}, false},
+		{[]resourceapi.DeviceAllocationConfiguration{config("opportunistic", "r0", "r1")}, true},
+		{[]resourceapi.DeviceAllocationConfiguration{config("opportunistic"),
+			config("standard", "r1/small")}, false},
+		{[]resourceapi.DeviceAllocationConfiguration{config("latency"),
+			config("opportunistic", "r0"), config("opportunistic", "r1")}, true},
+	} {
+		c := whole("u", "a", "cuda-0")
+		c.Status.Allocation.Devices.Results[0].Request = "r0"
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
+			resourceapi.DeviceRequestAllocationResult{Driver: dra.DriverName, Pool: "a",
+				Device: "cuda-1", Request: "r1/small"})
+		c.Status.Allocation.Devices.Config = k.configs
+		if h, _, ok := bare(t).holderOf(c); !ok || h.Yields != k.yields {
+			t.Errorf("%d: yields is %v", i, h.Yields)
+		}
+	}
+}
+
+// A claim that was given devices and is gone before what was written of it is told here leaves
+// nothing behind.
+func TestClaimGoneBeforeItIsKnownToBeWritten(t *testing.T) {
+	p := bare(t)
+	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	s.Spec = resourceapi.ResourceSliceSpec{Driver: dra.DriverName, NodeName: ptr.To("a"),
+		Pool:    resourceapi.ResourcePool{Name: "a", Generation: 1},
+		Devices: []resourceapi.Device{device("cuda-0", "gpu", "H200", 0)}}
+	p.sliceIs(s)
+	p.nodeIs(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	c := whole("u", "a", "cuda-0")
+	p.claimIs(c)
+	p.pending(c)
+	p.claimGone(c)
+	written := c.DeepCopy()
+	written.ResourceVersion = "2"
+	p.claimIs(written)
+	p.settled(c.UID)
+	if _, used, err := p.live.Units(); err != nil || used != 0 || len(p.book.claims) != 0 {
+		t.Errorf("%d units are held of a claim that is gone, %v; in the book: %v", used, err,
+			p.book.claims)
 	}
 }

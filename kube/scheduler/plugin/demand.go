@@ -30,6 +30,7 @@ type demand struct {
 	// would alone.
 	foreign  bool
 	node     string       // where a claim of it has devices already; "" for none
+	fresh    []string     // names of its claims that have none
 	chosenBy []*selection // which devices it takes
 }
 
@@ -80,6 +81,7 @@ func (p *Plugin) claim(d *demand, c *resourceapi.ResourceClaim) error {
 		d.node = h.Node
 		return nil
 	}
+	d.fresh = append(d.fresh, c.Name)
 	d.foreign = d.foreign || len(c.Spec.Devices.Constraints) > 0
 	for i := range c.Spec.Devices.Requests {
 		r := c.Spec.Devices.Requests[i].Exactly
@@ -108,9 +110,13 @@ func (p *Plugin) exactly(d *demand, r *resourceapi.ExactDeviceRequest) error {
 		}
 	}
 	k := p.selected(expressions)
-	d.foreign = d.foreign || k.partial > 0
+	d.foreign = d.foreign || k.partial > 0 || p.selectsOthers(k)
 	if d.foreign {
 		return nil
+	}
+	if r.Count > 1 {
+		return fmt.Errorf("count %d: a program has a share of one device: write one request a "+
+			"device, with count 1, and one container a request", r.Count)
 	}
 	units, memory, err := part(r.Capacity)
 	if err != nil {
@@ -120,7 +126,7 @@ func (p *Plugin) exactly(d *demand, r *resourceapi.ExactDeviceRequest) error {
 		d.foreign = true
 		return nil
 	}
-	d.Count += int(max(1, r.Count))
+	d.Count++
 	d.Units, d.DeviceMemory = units, memory
 	if !slices.Contains(d.chosenBy, k) {
 		d.chosenBy = append(d.chosenBy, k)
@@ -134,6 +140,12 @@ func part(c *resourceapi.CapacityRequirements) (units int, memory int64, err err
 	var requests map[resourceapi.QualifiedName]resource.Quantity
 	if c != nil {
 		requests = c.Requests
+	}
+	for name := range requests {
+		if name != dra.CapacityCompute && name != dra.CapacityMemory {
+			return 0, 0, fmt.Errorf("capacity %s: no device of weir has any: there are %s, such "+
+				"as 8Gi, and %s, such as 300m", name, dra.CapacityMemory, dra.CapacityCompute)
+		}
 	}
 	compute := requests[dra.CapacityCompute]
 	if compute.Sign() < 0 || compute.MilliValue() > place.Whole {

@@ -34,9 +34,19 @@ type gang struct {
 	waiting map[types.UID]bool    // of them, those that have their place and wait for others
 	joined  map[types.UID]bool    // on a node
 	timer   clock.Timer           // until the deadline; nil while no seats are held
-	failed  uint64                // what live.Cluster.Freed was when it had no room
+	round   int                   // how often seats have been held
+	failed  known                 // as of when it had no room
 	reason  string                // and why; "" if it was not so
 }
+
+// known is a state of all that decides whether a gang has room: while it stays as it was, asking
+// again is in vain.
+type known struct {
+	freed   uint64 // live.Cluster.Freed
+	changed uint64 // Plugin.changed
+}
+
+func (p *Plugin) known() known { return known{p.live.Freed(), p.changed} }
 
 // gangOfPod is what a pod says of its gang.
 type gangOfPod struct {
@@ -90,53 +100,93 @@ func (p *Plugin) gang(g gangOfPod) *gang {
 // have waited for it.
 func (p *Plugin) arrives(g gangOfPod, pod *v1.Pod) (others map[string]*v1.Pod, err error) {
 	to := p.gang(g)
-	was := len(to.members) + len(to.joined)
+	was := to.there()
 	to.members[pod.UID] = pod
-	is := len(to.members) + len(to.joined)
-	if is < to.size {
-		return nil, fmt.Errorf("gang %s: %d of %d members are there", g.name, is, to.size)
+	if err := to.whole(g.name); err != nil {
+		return nil, err
 	}
 	if was < to.size {
-		others = map[string]*v1.Pod{}
-		for uid, m := range to.members {
-			if uid != pod.UID {
-				others[m.Namespace+"/"+m.Name] = m
-			}
-		}
+		others = to.others(pod.UID)
 	}
 	return others, nil
 }
 
+// there is how many members have come.
+func (g *gang) there() int { return len(g.members) + len(g.joined) }
+
+// whole is an error while members are missing.
+func (g *gang) whole(name string) error {
+	if n := g.there(); n < g.size {
+		return fmt.Errorf("gang %s: %d of %d members are there", name, n, g.size)
+	}
+	return nil
+}
+
+// others are the members that are not on a node and do not wait with a place, but one.
+func (g *gang) others(but types.UID) map[string]*v1.Pod {
+	others := map[string]*v1.Pod{}
+	for uid, m := range g.members {
+		if uid != but && !g.waiting[uid] {
+			others[m.Namespace+"/"+m.Name] = m
+		}
+	}
+	return others
+}
+
 // seatGang holds seats for all members of a gang that have none, or for none of them.
 func (p *Plugin) seatGang(g gangOfPod, pod *v1.Pod) error {
-	to := p.gang(g)
 	if g.err != nil {
 		return gangError(g.err.Error())
+	}
+	to := p.gangs[g.name]
+	if to == nil || to.members[pod.UID] == nil {
+		return gangError(fmt.Sprintf("gang %s: member %s was deleted", g.name, pod.Name))
 	}
 	if _, ok := p.live.Held(seatKey(string(pod.UID))); ok {
 		return nil
 	}
-	if to.reason != "" && to.failed == p.live.Freed() {
-		return gangError(to.reason)
+	// Members may have gone since this one was let into the queue.
+	if err := to.whole(g.name); err != nil {
+		return gangError(err.Error())
 	}
-	members, err := p.unseated(to)
-	if err == nil {
-		_, err = p.live.Gang(members)
-	}
-	if err != nil {
-		to.reason = fmt.Sprintf("gang %s: %v", g.name, err)
-		to.failed = p.live.Freed()
-		for uid := range to.members {
-			delete(p.refused, string(uid)) // what was refused may be had another time
-		}
+	if to.reason != "" && to.failed == p.known() {
 		return gangError(to.reason)
 	}
 	to.reason = ""
-	if to.timer == nil {
-		deadline := cmp.Or(g.deadline, p.args.GangDeadline.Duration)
-		to.timer = p.clock.AfterFunc(deadline, func() { p.late(to, g.name, deadline) })
+	members, err := p.unseated(to)
+	if err != nil {
+		return gangError(fmt.Sprintf("gang %s: %v", g.name, err))
 	}
+	if _, err = p.live.Gang(members); err != nil {
+		return p.unseatable(to, g, err)
+	}
+	p.limit(to, g)
+	// They may wait for what does not come any more, or for longer than the deadline.
+	p.tryAgain(to.others(pod.UID))
 	return nil
+}
+
+// limit begins the time for which seats and places are held, unless it has begun.
+func (p *Plugin) limit(to *gang, g gangOfPod) {
+	if to.timer != nil {
+		return
+	}
+	to.round++
+	round, deadline := to.round, cmp.Or(g.deadline, p.args.GangDeadline.Duration)
+	to.timer = p.clock.AfterFunc(deadline, func() { p.late(to, g.name, round, deadline) })
+}
+
+// unseatable notes why a gang has no room.
+func (p *Plugin) unseatable(to *gang, g gangOfPod, err error) error {
+	reason, refused := fmt.Sprintf("gang %s: %v", g.name, err), false
+	for uid := range to.members {
+		refused = refused || len(p.refused[string(uid)]) > 0
+		delete(p.refused, string(uid)) // what was refused may be had another time
+	}
+	if !refused {
+		to.reason, to.failed = reason, p.known()
+	}
+	return gangError(reason)
 }
 
 // unseated returns who needs a seat, by name.
@@ -149,6 +199,7 @@ func (p *Plugin) unseated(g *gang) ([]live.Member, error) {
 	}
 	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	members := make([]live.Member, len(pods))
+	has := map[string]string{} // by claims: the member that is to have it
 	for i, pod := range pods {
 		d, err := p.read(pod)
 		if err != nil {
@@ -157,6 +208,9 @@ func (p *Plugin) unseated(g *gang) ([]live.Member, error) {
 		if d.foreign {
 			return nil, fmt.Errorf("member %s: its claims are not for alike parts of weir's "+
 				"devices alone, which a gang can have no seats for", pod.Name)
+		}
+		if err := alone(has, pod.Name, d.fresh); err != nil {
+			return nil, err
 		}
 		allow, refused := p.allowed(pod, d), p.refused[string(pod.UID)]
 		members[i] = live.Member{Key: seatKey(string(pod.UID)), Request: d.Request, Allow: allow}
@@ -169,6 +223,19 @@ func (p *Plugin) unseated(g *gang) ([]live.Member, error) {
 	return members, nil
 }
 
+// alone refuses a member that shares a claim with one before it: the first to be placed would have
+// it when all are, and until then no other can be placed.
+func alone(has map[string]string, member string, claims []string) error {
+	for _, c := range claims {
+		if other := has[c]; other != "" {
+			return fmt.Errorf("member %s: shares claim %s with member %s, and a claim that nobody "+
+				"has yet is given to one pod first: give each a claim of its own", member, c, other)
+		}
+		has[c] = member
+	}
+	return nil
+}
+
 // Permit implements fwk.PermitPlugin: members of a gang wait until all have their place.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status,
 	time.Duration) {
@@ -177,7 +244,12 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 		return nil, 0
 	}
 	p.mu.Lock()
-	to := p.gang(g)
+	to := p.gangs[g.name]
+	if to == nil || to.members[pod.UID] == nil {
+		p.mu.Unlock()
+		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("gang %s: member %s was deleted",
+			g.name, pod.Name)), 0
+	}
 	to.waiting[pod.UID] = true
 	complete := len(to.waiting)+len(to.joined) >= to.size
 	var waiting []types.UID
@@ -189,6 +261,8 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ stri
 		}
 		clear(to.waiting)
 		to.stop()
+	} else {
+		p.limit(to, g) // the seats' time may have ended while this member was on its way
 	}
 	p.mu.Unlock()
 	if !complete {
@@ -212,16 +286,21 @@ func (g *gang) stop() {
 	}
 }
 
-// joined notes that a member is on a node.
+// joined notes that a member is on a node, whoever has placed it. If it was the one that was
+// missing, those that have waited for it are tried.
 func (p *Plugin) joined(pod *v1.Pod) {
 	g := gangOf(pod)
 	if g.name == "" || g.err != nil {
 		return
 	}
 	to := p.gang(g)
+	was := to.there()
 	delete(to.members, pod.UID)
 	delete(to.waiting, pod.UID)
 	to.joined[pod.UID] = true
+	if was < to.size && to.there() >= to.size {
+		p.tryAgain(to.others(pod.UID))
+	}
 }
 
 // rejection is members that lose their place, and why.
@@ -232,11 +311,16 @@ type rejection struct {
 
 // loses takes all seats and places from the gang of a pod that lost its own.
 func (p *Plugin) loses(pod *v1.Pod, why string) *rejection {
+	if _, ok := p.doomed[pod.UID]; ok { // its place was taken with its gang's
+		delete(p.doomed, pod.UID)
+		return nil
+	}
 	g := gangOf(pod)
 	to := p.gangs[g.name]
 	if g.name == "" || to == nil {
 		return nil
 	}
+	delete(to.waiting, pod.UID)
 	if to.joined[pod.UID] { // it was let go to its node, and did not get there
 		delete(to.joined, pod.UID)
 		to.members[pod.UID] = pod
@@ -256,6 +340,7 @@ func (p *Plugin) scatter(g *gang, reason string) *rejection {
 	}
 	for uid := range g.waiting {
 		r.pods = append(r.pods, uid)
+		p.doomed[uid] = reason
 	}
 	clear(g.waiting)
 	g.stop()
@@ -282,9 +367,9 @@ func (p *Plugin) leaves(pod *v1.Pod) *rejection {
 }
 
 // late ends the wait of a gang whose deadline has come.
-func (p *Plugin) late(g *gang, name string, deadline time.Duration) {
+func (p *Plugin) late(g *gang, name string, round int, deadline time.Duration) {
 	p.mu.Lock()
-	if g.timer == nil {
+	if g.timer == nil || g.round != round {
 		p.mu.Unlock()
 		return
 	}
@@ -294,7 +379,12 @@ func (p *Plugin) late(g *gang, name string, deadline time.Duration) {
 	p.reject(r)
 }
 
-// reject tells members that wait with their place that they have lost it.
+// onItsWay is how soon a member is looked for again that is between Permit and the framework's
+// wait.
+const onItsWay = 10 * time.Millisecond
+
+// reject tells members that wait with their place that they have lost it. One that the framework
+// does not have waiting yet is told when it has.
 func (p *Plugin) reject(r *rejection) {
 	if r == nil {
 		return
@@ -302,6 +392,15 @@ func (p *Plugin) reject(r *rejection) {
 	for _, uid := range r.pods {
 		if w := p.handle.GetWaitingPod(uid); w != nil {
 			w.Reject(Name, r.reason)
+			continue
 		}
+		p.clock.AfterFunc(onItsWay, func() {
+			p.mu.Lock()
+			reason, is := p.doomed[uid]
+			p.mu.Unlock()
+			if is {
+				p.reject(&rejection{pods: []types.UID{uid}, reason: reason})
+			}
+		})
 	}
 }

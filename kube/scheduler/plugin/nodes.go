@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,19 +20,24 @@ type inventory struct {
 	nodes  map[string]*v1.Node
 	slices map[string]map[string]*resourceapi.ResourceSlice // by node and name
 	pools  map[string]string                                // the node of a pool
+	others map[string]*resourceapi.ResourceSlice            // other drivers', by name
 	// tainted counts nodes that some pods may not go to.
 	tainted map[string]bool
 }
 
 func newInventory() inventory {
 	return inventory{nodes: map[string]*v1.Node{}, tainted: map[string]bool{},
-		slices: map[string]map[string]*resourceapi.ResourceSlice{}, pools: map[string]string{}}
+		slices: map[string]map[string]*resourceapi.ResourceSlice{}, pools: map[string]string{},
+		others: map[string]*resourceapi.ResourceSlice{}}
 }
 
 // nodeIs notes a node, and nodeGone that it is no more.
 func (p *Plugin) nodeIs(n *v1.Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if old := p.nodes[n.Name]; old == nil || !alike(old, n) {
+		p.changed++
+	}
 	p.nodes[n.Name] = n
 	if taints(n) {
 		p.tainted[n.Name] = true
@@ -50,6 +56,14 @@ func (p *Plugin) nodeGone(n *v1.Node) {
 	p.refresh(n.Name)
 }
 
+// alike reports whether two states of a node are for the same pods.
+func alike(a, b *v1.Node) bool {
+	return a.Spec.Unschedulable == b.Spec.Unschedulable && maps.Equal(a.Labels, b.Labels) &&
+		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(s, t v1.Taint) bool {
+			return s.Key == t.Key && s.Value == t.Value && s.Effect == t.Effect
+		})
+}
+
 // taints reports whether a node is not for every pod.
 func taints(n *v1.Node) bool {
 	return n.Spec.Unschedulable || slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
@@ -60,11 +74,17 @@ func taints(n *v1.Node) bool {
 // sliceIs notes a slice of devices, and sliceGone that it is no more.
 func (p *Plugin) sliceIs(s *resourceapi.ResourceSlice) {
 	node := ptr.Deref(s.Spec.NodeName, "")
-	if node == "" || s.Spec.Driver != p.args.Driver {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.changed++
+	if s.Spec.Driver != p.args.Driver {
+		p.others[s.Name] = s
+		p.selectors.othersChanged()
+		return
+	}
+	if node == "" {
+		return
+	}
 	if p.slices[node] == nil {
 		p.slices[node] = map[string]*resourceapi.ResourceSlice{}
 	}
@@ -83,6 +103,11 @@ func (p *Plugin) sliceIs(s *resourceapi.ResourceSlice) {
 func (p *Plugin) sliceGone(s *resourceapi.ResourceSlice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if s.Spec.Driver != p.args.Driver {
+		delete(p.others, s.Name)
+		p.selectors.othersChanged()
+		return
+	}
 	node := ptr.Deref(s.Spec.NodeName, "")
 	delete(p.slices[node], s.Name)
 	if len(p.slices[node]) == 0 {

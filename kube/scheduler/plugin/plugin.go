@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -40,6 +41,8 @@ type Plugin struct {
 	pods      map[string]*v1.Pod // by UID: those not bound yet that were seen
 	running   map[string]*v1.Pod // by UID: those on nodes
 	gangs     map[string]*gang
+	doomed    map[types.UID]string       // members that are to lose their place, and why
+	changed   uint64                     // counts changes of what nodes and devices are for whom
 	refused   map[string]map[string]bool // by pod's UID: nodes that others refused to it
 
 	fairness sync.Mutex // a leaf: guards fair alone
@@ -67,7 +70,7 @@ func newAt(ctx context.Context, from runtime.Object, h fwk.Handle,
 	p := &Plugin{handle: h, args: args, clock: c, inventory: newInventory(), book: newBook(),
 		selectors: newSelectors(), pods: map[string]*v1.Pod{},
 		running: map[string]*v1.Pod{}, gangs: map[string]*gang{},
-		refused: map[string]map[string]bool{}, fair: live.NewFair()}
+		doomed: map[types.UID]string{}, refused: map[string]map[string]bool{}, fair: live.NewFair()}
 	p.live, err = live.New(live.Options{Policy: policy, Workload: args.workload()})
 	if err != nil {
 		return nil, err
@@ -159,9 +162,9 @@ func (p *Plugin) activate(keys []string) {
 }
 
 // tryAgain moves pods to the queue of those that are tried next. Some callers are called by that
-// queue, with its lock.
+// queue, with its lock. Where no scheduler runs, as for a what-if, nobody waits.
 func (p *Plugin) tryAgain(pods map[string]*v1.Pod) {
-	if len(pods) > 0 {
+	if len(pods) > 0 && p.handle != nil {
 		go p.handle.Activate(p.log(), pods)
 	}
 }

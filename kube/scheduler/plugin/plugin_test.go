@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -262,5 +263,34 @@ func TestSickDeviceIsNotChosen(t *testing.T) {
 	w.eventually("placed", func() bool { return w.of("p") == "a" })
 	if got := w.devices("p"); !slices.Equal(got, []string{"a/cuda-1"}) {
 		t.Errorf("it has %v", got)
+	}
+}
+
+// What the driver would refuse on the node, as no admission could know it, is refused before a pod
+// goes there, with what to write instead.
+func TestWhatTheDriverRefusesIsNotPlaced(t *testing.T) {
+	w := newWorld(t, nodes(1))
+	for name, k := range map[string]struct {
+		count    int64
+		capacity resourceapi.QualifiedName
+		want     string
+	}{
+		"several": {2, "memory", "write one request a device"},
+		"unknown": {1, "cores", "capacity cores: no device of weir has any"},
+	} {
+		c := &resourceapi.ResourceClaim{}
+		c.Name, c.Namespace = name, "default"
+		c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r",
+			Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.weir.dev",
+				AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: k.count,
+				Capacity: &resourceapi.CapacityRequirements{
+					Requests: map[resourceapi.QualifiedName]resource.Quantity{
+						k.capacity: resource.MustParse("1")}}}}}
+		must(w.client.ResourceV1().ResourceClaims("default").Create(t.Context(), c, createOptions))
+		w.pod(name, nil, name)
+		w.eventually(name, func() bool { return w.events.said(name+" ", k.want) })
+		if w.of(name) != "" {
+			t.Errorf("%s is placed", name)
+		}
 	}
 }

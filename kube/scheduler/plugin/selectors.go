@@ -19,8 +19,9 @@ type selectors struct {
 type selection struct {
 	expressions []string
 	verdicts    map[string]verdict
-	partial     int // nodes on which it selects other than all or none of the shared devices
-	none        int // nodes on which it selects none
+	partial     int   // nodes on which it selects other than all or none of the shared devices
+	none        int   // nodes on which it selects none
+	others      *bool // it selects other drivers' devices; nil: not known
 }
 
 type verdict uint8
@@ -46,6 +47,28 @@ func (s *selectors) changed(node string) {
 		k.count(k.verdicts[node], -1)
 		delete(k.verdicts, node)
 	}
+}
+
+// othersChanged forgets what is known of other drivers' devices.
+func (s *selectors) othersChanged() {
+	for _, k := range s.known {
+		k.others = nil
+	}
+}
+
+// selectsOthers reports whether other drivers' devices are selected. What cannot be evaluated of
+// them is not: upstream is never shown them for a pod that is chosen for.
+func (p *Plugin) selectsOthers(k *selection) bool {
+	if k.others == nil {
+		k.others = new(bool)
+		for _, s := range p.others {
+			for i := range s.Spec.Devices {
+				is, err := p.selectors.selects(k.expressions, &s.Spec.Devices[i], s.Spec.Driver)
+				*k.others = *k.others || err == nil && is
+			}
+		}
+	}
+	return *k.others
 }
 
 func (k *selection) count(v verdict, by int) {

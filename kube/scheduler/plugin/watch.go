@@ -27,8 +27,7 @@ func (p *Plugin) watch() error {
 		{core.Pods().Informer(), handlerOf(p.podIs, p.podGone)},
 		{devices.ResourceSlices().Informer(), handlerOf(p.sliceIs, p.sliceGone)},
 		{devices.ResourceClaims().Informer(), handlerOf(p.claimIs, p.claimGone)},
-		{devices.DeviceClasses().Informer(), handlerOf(func(*resourceapi.DeviceClass) {},
-			func(*resourceapi.DeviceClass) {})},
+		{devices.DeviceClasses().Informer(), handlerOf(p.classIs, p.classIs)},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -53,6 +52,13 @@ func handlerOf[T any](is, gone func(*T)) cache.ResourceEventHandler {
 			}
 		},
 	}
+}
+
+// classIs notes that a class of devices has changed.
+func (p *Plugin) classIs(*resourceapi.DeviceClass) {
+	p.mu.Lock()
+	p.changed++
+	p.mu.Unlock()
 }
 
 func podKey(uid string) string  { return "pod/" + uid }

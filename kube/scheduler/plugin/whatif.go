@@ -96,8 +96,8 @@ func supposed(a *Args) (*Plugin, *stock, error) {
 		classes: classes{}}
 	p := &Plugin{args: a, inventory: newInventory(), book: newBook(), selectors: newSelectors(),
 		live: l, pods: map[string]*v1.Pod{}, running: map[string]*v1.Pod{},
-		gangs: map[string]*gang{}, refused: map[string]map[string]bool{}, fair: live.NewFair(),
-		clock: clock.RealClock{}}
+		gangs: map[string]*gang{}, doomed: map[types.UID]string{},
+		refused: map[string]map[string]bool{}, fair: live.NewFair(), clock: clock.RealClock{}}
 	p.manager = &manager{SharedDRAManager: s, plugin: p}
 	return p, s, nil
 }

@@ -37,6 +37,7 @@ type world struct {
 	events *recorder
 	plugin *Plugin
 	args   string // of the plug-in, in place of the shipped ones; "" for those
+	gate   *gate  // nil: no other plug-in than the shipped ones
 
 	mu       sync.Mutex
 	versions int
@@ -56,7 +57,10 @@ func newWorld(t *testing.T, before func(*world)) *world {
 	s, err := scheduler.New(ctx, w.client, factory, nil, w.events.factory,
 		scheduler.WithProfiles(config.Profiles...),
 		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
-		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: w.made(t)}))
+		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: w.made(t),
+			"Gate": func(context.Context, runtime.Object, frameworkHandle) (frameworkPlugin, error) {
+				return w.gate, nil
+			}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,19 +78,27 @@ func newWorld(t *testing.T, before func(*world)) *world {
 // config is the file that the scheduler is started with.
 func (w *world) config() string {
 	const shipped, args = "../config.yaml", "{policy: prices}"
-	if w.args == "" {
-		return shipped
-	}
+	const weir = "          - {name: Weir, weight: 10000}\n"
 	text := string(must(os.ReadFile(shipped)))
-	if !strings.Contains(text, args) {
-		w.t.Fatalf("%s has no %s", shipped, args)
+	if w.args != "" {
+		text = w.instead(text, args, w.args)
+	}
+	if w.gate != nil {
+		text = w.instead(text, weir, weir+"          - {name: Gate}\n")
 	}
 	path := filepath.Join(w.t.TempDir(), "config.yaml")
-	err := os.WriteFile(path, []byte(strings.Replace(text, args, w.args, 1)), 0o600)
-	if err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 	return path
+}
+
+// instead is a text with a part of it replaced.
+func (w *world) instead(text, part, by string) string {
+	if !strings.Contains(text, part) {
+		w.t.Fatalf("the configuration has no %s", part)
+	}
+	return strings.Replace(text, part, by, 1)
 }
 
 // number gives objects what a server gives them: a UID and rising versions, and refuses old ones.
