@@ -31,6 +31,13 @@ var wrong = []struct {
 	}},
 	{"compute: want at most 1", func(s *share, _ object) { s.compute = 1001 }},
 	{"memory: want more than 0", func(s *share, _ object) { s.memory = 0 }},
+	{"compute: want thousandths", func(_ *share, request object) {
+		request["capacity"] = object{"requests": object{"memory": "1Gi", "compute": "0.0005"}}
+	}},
+	{"in whole bytes", func(_ *share, request object) {
+		request["capacity"] = object{"requests": object{"memory": "1500m"}}
+	}},
+	{"limit: want a part", with(parameters("limit", "0.3005"))},
 	{"one request a device", func(_ *share, request object) { request["count"] = 2 }},
 	{"one request a device", func(_ *share, request object) { request["allocationMode"] = "All" }},
 	{"unknown capacity", func(_ *share, request object) {
@@ -55,45 +62,96 @@ var right = []func(*share){
 	func(s *share) { s.parameters = parameters("qos", "BestEffort", "class", "opportunistic") },
 }
 
+// Device classes that are not the chart's: one for weir's devices, and two for those of others.
+const (
+	otherName  = "other-name.example"
+	otherGPUs  = "other-gpus.example"
+	eitherGPUs = "either-gpus.example"
+)
+
+var otherClasses = map[string]string{
+	otherName:  `device.driver == "gpu.weir.dev" && device.attributes["gpu.weir.dev"].model != "x"`,
+	otherGPUs:  `device.driver != "gpu.weir.dev"`,
+	eitherGPUs: `device.driver == "gpu.weir.dev" || device.driver == "gpu.example.com"`,
+}
+
 // refused holds that each wrong claim and template is refused with its reason, and each right one
-// taken.
+// taken, by whichever class it asks for weir's devices, and as an alternative, too.
 func (t *tester) refused(ctx context.Context) error {
+	for name, selector := range otherClasses {
+		if err := t.client.Create(ctx, classesPath, object{"apiVersion": "resource.k8s.io/v1",
+			"kind": "DeviceClass", "metadata": object{"name": name}, "spec": object{
+				"selectors": []object{{"cel": object{"expression": selector}}}}}); err != nil {
+			return err
+		}
+	}
 	if err := t.active(ctx); err != nil {
 		return err
 	}
 	var all error
 	for _, w := range wrong {
-		s := share{name: "wrong", memory: gib, compute: 300}
-		request := object{"deviceClassName": "gpu.weir.dev"}
+		s, request := share{name: "wrong", memory: gib, compute: 300}, object{}
 		w.change(&s, request)
-		for path, o := range t.forms(&s, request) {
-			err := t.client.Create(ctx, path+dry, o)
-			if err == nil || !strings.Contains(err.Error(), w.want) {
-				all = errors.Join(all, fmt.Errorf("%v: want %q: %w", o["spec"], w.want, err))
+		for _, class := range []string{"gpu.weir.dev", otherName} {
+			for path, o := range forms(&s, class, request) {
+				all = errors.Join(all, t.isRefused(ctx, path, o, w.want))
 			}
 		}
 	}
 	for _, change := range right {
 		s := share{name: "right", memory: gib, compute: 300}
 		change(&s)
-		for path, o := range t.forms(&s, nil) {
-			all = errors.Join(all, t.client.Create(ctx, path+dry, o))
+		for _, class := range []string{"gpu.weir.dev", otherName} {
+			for path, o := range forms(&s, class, nil) {
+				all = errors.Join(all, t.client.Create(ctx, path, o))
+			}
+		}
+	}
+	return errors.Join(all, t.leftAlone(ctx))
+}
+
+func (t *tester) isRefused(ctx context.Context, path string, o object, want string) error {
+	err := t.client.Create(ctx, path, o)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		return fmt.Errorf("%v: want %q: %w", o["spec"], want, err)
+	}
+	return nil
+}
+
+// leftAlone holds that what may be for devices of others is taken as Kubernetes takes it.
+func (t *tester) leftAlone(ctx context.Context) (all error) {
+	s := share{name: "foreign", memory: gib, compute: 2000}
+	for _, class := range []string{otherGPUs, eitherGPUs, "unknown.example"} {
+		for path, o := range forms(&s, class, object{"count": 2}) {
+			all = errors.Join(all, t.client.Create(ctx, path, o))
 		}
 	}
 	return all
 }
 
-// forms are a share as a claim and as a template, whose request has more fields.
-func (t *tester) forms(s *share, request object) map[string]object {
-	claim, template := s.claim("gpu.weir.dev"), s.template("gpu.weir.dev")
-	for _, spec := range []any{claim["spec"], template["spec"].(object)["spec"]} {
-		devices := spec.(object)["devices"].(object)
-		exactly := devices["requests"].([]object)[0]["exactly"].(object)
-		for k, v := range request {
-			exactly[k] = v
+// forms are a share as a claim and as a template, each with a request that has more fields and with
+// such a one as an alternative to another; by paths at which the server keeps nothing.
+func forms(s *share, class string, request object) map[string]object {
+	all := map[string]object{}
+	for i, form := range []string{"", "&"} {
+		claim, template := s.claim(class), s.template(class)
+		for _, spec := range []any{claim["spec"], template["spec"].(object)["spec"]} {
+			r := spec.(object)["devices"].(object)["requests"].([]object)[0]
+			exactly := r["exactly"].(object)
+			for k, v := range request {
+				exactly[k] = v
+			}
+			if i == 0 {
+				continue
+			}
+			delete(r, "exactly")
+			exactly["name"] = "second"
+			r["firstAvailable"] = []object{
+				{"name": "first", "deviceClassName": "gpu.example.com"}, exactly}
 		}
+		all[claimsPath+dry+form], all[templatesPath+dry+form] = claim, template
 	}
-	return map[string]object{claimsPath: claim, templatesPath: template}
+	return all
 }
 
 // active waits until the server goes by the policies: it takes them in some time after they are
@@ -101,11 +159,23 @@ func (t *tester) forms(s *share, request object) map[string]object {
 func (t *tester) active(ctx context.Context) error {
 	s := share{name: "wrong", memory: gib, compute: 300, parameters: parameters("x", 1)}
 	return t.until(ctx, "a policy that refuses", func() (bool, error) {
-		for path, o := range t.forms(&s, nil) {
-			if err := t.client.Create(ctx, path+dry, o); err == nil {
+		for path, o := range forms(&s, "gpu.weir.dev", nil) {
+			if err := t.client.Create(ctx, path, o); err == nil {
 				return false, errors.New("it is taken")
 			}
 		}
-		return true, nil
+		return t.otherActive(ctx)
 	})
+}
+
+// otherActive reports whether the server goes by the policies for classes of other names, which
+// look at what is asked for only.
+func (t *tester) otherActive(ctx context.Context) (bool, error) {
+	s := share{name: "wrong", memory: gib, compute: 2000}
+	for path, o := range forms(&s, otherName, nil) {
+		if err := t.client.Create(ctx, path, o); err == nil {
+			return false, errors.New("it is taken by a class of another name")
+		}
+	}
+	return true, nil
 }

@@ -89,7 +89,7 @@ func TestManifestsAreTheChart(t *testing.T) {
 		t.Errorf("%s is not what the chart gives: go test . -run TestManifests -update: %v",
 			manifests, err)
 	}
-	if n := len(decode(t, want)); n != 29 {
+	if n := len(decode(t, want)); n != 33 {
 		t.Errorf("%d objects", n)
 	}
 }
