@@ -104,6 +104,15 @@ func From(ctx context.Context) *Account {
 	return &nobody
 }
 
+// Now is [From] with the rights that the account has now: none, and no name, once it was removed, or
+// what showed it was revoked or has expired.
+func Now(ctx context.Context) *Account {
+	if q, ok := ctx.Value(contextKey{}).(*request); ok {
+		return q.now()
+	}
+	return &nobody
+}
+
 // now is the account with the rights that it has now: a request may go on for hours. It has none
 // once the account was removed, or what showed it was revoked or has expired.
 func (q *request) now() *Account {

@@ -20,7 +20,7 @@ const (
 )
 
 func (p *Page) getState(w http.ResponseWriter, r *http.Request) error {
-	text, _ := p.after(r.Context(), 0)
+	text, _, _ := p.after(r.Context(), 0, rights(r.Context()))
 	reply(w, http.StatusOK, text)
 	return nil
 }
@@ -37,17 +37,19 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of nginx, which would hold events back
 	s := &stream{page: p, w: w, to: http.NewResponseController(w)}
-	s.run(r.Context(), p.known(r.Header.Get("Last-Event-ID")))
+	s.run(r.Context(), p.known(r.Context(), r.Header.Get("Last-Event-ID")))
 	return nil
 }
 
-// known returns the look that an id means, 0 where what has changed after it is not known.
-func (p *Page) known(id string) uint64 {
+// known returns the look that an id means, 0 where what has changed after it for whoever asks in ctx
+// is not known.
+func (p *Page) known(ctx context.Context, id string) uint64 {
 	_, number, _ := strings.Cut(id, ".")
+	number, _, _ = strings.Cut(number, ".")
 	n, err := strconv.ParseUint(number, 10, 64)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || n > p.n || n < p.floor || id != p.id(n) {
+	if err != nil || n > p.n || id != p.id(n, rights(ctx)) {
 		return 0
 	}
 	return n
@@ -68,23 +70,25 @@ type stream struct {
 }
 
 // run sends what has changed after look n, and what changes from then on, until the reader is gone,
-// may no longer read, or its time is over.
+// may no longer read, or its time is over. A reader whose rights are others than before has the
+// whole anew: rows that it may see from now on, and no longer, have not changed.
 func (s *stream) run(ctx context.Context, n uint64) {
 	ctx, cancel := context.WithTimeout(ctx, life)
 	defer cancel()
-	kind := "change"
-	if n == 0 {
-		kind = "state"
-	}
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
+	had := rights(ctx)
 	for auth.MayAny(ctx, auth.Read) {
+		if now := rights(ctx); now != had {
+			had, n = now, 0
+		}
 		news := s.page.waiting()
-		text, now := s.page.after(ctx, n)
-		if s.send("event: %s\nid: %s\ndata: %s\n\n", kind, s.page.id(now), text) != nil {
+		text, last, whole := s.page.after(ctx, n, had)
+		kind := map[bool]string{true: "state", false: "change"}[whole]
+		if s.send("event: %s\nid: %s\ndata: %s\n\n", kind, s.page.id(last, had), text) != nil {
 			return
 		}
-		n, kind = now, "change"
+		n = last
 		for waits := true; waits; {
 			select {
 			case <-ctx.Done():
@@ -94,7 +98,7 @@ func (s *stream) run(ctx context.Context, n uint64) {
 			case <-news:
 				waits = false
 			case <-alive.C:
-				if s.send(":\n\n") != nil {
+				if waits = rights(ctx) == had; waits && s.send(":\n\n") != nil {
 					return
 				}
 			}

@@ -448,35 +448,123 @@ func TestRights(t *testing.T) {
 	})
 }
 
+// TestEventsTooMuch: where more is gone between two events than is remembered, the next one is the
+// whole, also in the middle of a stream.
+func TestEventsTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served("a")
+		for i := range 1100 {
+			s.add(fmt.Sprint("m", i))
+		}
+		events, _ := open(t, s, web.Options{}, nil).watch("")
+		if e := <-events; len(e.state.Models) != 1101 {
+			t.Fatalf("%d models", len(e.state.Models))
+		}
+		for i := range 1100 {
+			s.remove(fmt.Sprint("m", i))
+		}
+		if e := <-events; e.kind != "state" || len(e.state.Models) != 1 {
+			t.Errorf("an event %s with %d models, and %d gone", e.kind, len(e.state.Models),
+				len(e.state.Gone.Models))
+		}
+		s.work("a", time.Millisecond)
+		if e := <-events; e.kind != "change" {
+			t.Errorf("then an event %s", e.kind)
+		}
+	})
+}
+
+// TestRightsChange: a reader whose rights change has what they show, and no longer what they do
+// not, though nothing of it changes, and so has one who comes back.
+func TestRightsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at, book := withBook(t, served("a", "b", "c"))
+		grant := func(model string) auth.Grant {
+			return auth.Grant{Pattern: model, Rights: auth.Read}
+		}
+		if err := errors.Join(book.Grant(t.Context(), "ann", grant("a")), book.Revoke(t.Context(),
+			"ann", grant(auth.All))); err != nil {
+			t.Fatal(err)
+		}
+		events, _ := at.watch("")
+		e := <-events
+		if len(e.state.Models) != 1 {
+			t.Fatalf("at first: %+v", e.state)
+		}
+		seen := func(what, kind string, want ...string) {
+			t.Helper()
+			time.Sleep(20 * time.Second)
+			var got []string
+			select {
+			case e = <-events:
+			default:
+			}
+			for _, m := range e.state.Models {
+				got = append(got, m.Name)
+			}
+			if e.kind != kind || !slices.Equal(got, want) || e.id != e.state.ID {
+				t.Errorf("%s: %s with %q, want %s with %q", what, e.kind, got, kind, want)
+			}
+		}
+		if err := book.Grant(t.Context(), "ann", grant("b")); err != nil {
+			t.Fatal(err)
+		}
+		seen("with a right more", "state", "a", "b")
+		if err := book.Revoke(t.Context(), "ann", grant("a")); err != nil {
+			t.Fatal(err)
+		}
+		seen("with one less", "state", "b")
+		last := e.id
+		events, end := at.watch(last)
+		<-events
+		end()
+		if err := book.Grant(t.Context(), "ann", grant("c")); err != nil {
+			t.Fatal(err)
+		}
+		events, end = at.watch(last)
+		seen("back with one more", "state", "b", "c")
+		end()
+		events, _ = at.watch(e.id)
+		seen("back with the same", "change")
+	})
+}
+
+// withBook serves a page where ann may read all, to ann.
+func withBook(t *testing.T, s web.Source) (*site, *auth.Book) {
+	t.Helper()
+	state, err := store.Open(t.Context(), t.TempDir(), store.Options{}, audit.Room, auth.Room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(t.Context(), state, audit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = log.Close(), state.Close() })
+	book, err := auth.Open(t.Context(), state, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := auth.NewGuard(book, log, auth.OIDC{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := book.Add(t.Context(), auth.Account{Name: "ann", Weight: 1,
+		Grants: []auth.Grant{{Pattern: auth.All, Rights: auth.Read}}}); err != nil {
+		t.Fatal(err)
+	}
+	at := openBehind(t, s, web.Options{}, guard.HTTP)
+	if at.token, _, err = book.NewToken(t.Context(), "ann", "t", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	return at, book
+}
+
 // TestRevoked: a reader of events whose token was revoked hears nothing more.
 func TestRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state, err := store.Open(t.Context(), t.TempDir(), store.Options{}, audit.Room, auth.Room)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log, err := audit.Open(t.Context(), state, audit.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _, _ = log.Close(), state.Close() })
-		book, err := auth.Open(t.Context(), state, log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		guard, err := auth.NewGuard(book, log, auth.OIDC{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := book.Add(t.Context(), auth.Account{Name: "ann", Weight: 1,
-			Grants: []auth.Grant{{Pattern: auth.All, Rights: auth.Read}}}); err != nil {
-			t.Fatal(err)
-		}
 		s := served("a", "b")
-		at := openBehind(t, s, web.Options{}, guard.HTTP)
-		if at.token, _, err = book.NewToken(t.Context(), "ann", "t", time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		at, book := withBook(t, s)
 		events, _ := at.watch("")
 		<-events
 		s.work("a", time.Millisecond)

@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -259,9 +261,21 @@ func (p *Page) forget() {
 	}
 }
 
-// id is the number of a look as clients know it: with the page's begin, since numbers begin anew.
-func (p *Page) id(n uint64) string {
-	return strconv.FormatInt(p.began.UnixNano(), 36) + "." + strconv.FormatUint(n, 10)
+// id is the number of a look as clients know it: with the page's begin, since numbers begin anew,
+// and with the [rights] of who asks, since what other rights show may not have changed after it.
+func (p *Page) id(n uint64, rights string) string {
+	return strconv.FormatInt(p.began.UnixNano(), 36) + "." + strconv.FormatUint(n, 10) + rights
+}
+
+// rights tell those that who asks in ctx has now from others; "" where there are no accounts.
+func rights(ctx context.Context) string {
+	a := auth.Now(ctx)
+	if a.Name == "" {
+		return ""
+	}
+	sum := fnv.New64a()
+	_, _ = fmt.Fprintf(sum, "%s%q", a.Owner(), a.Grants) // a hash has no errors
+	return "." + strconv.FormatUint(sum.Sum64(), 36)
 }
 
 // message is the JSON of a [State], made of rows that are encoded already.
@@ -278,15 +292,20 @@ type message struct {
 	Lanes    map[string]map[string][]float64 `json:"lanes,omitempty"`
 }
 
-// after returns what has changed after look n for whoever asks in ctx, and the number of the last
-// look. After 0 it is all.
-func (p *Page) after(ctx context.Context, n uint64) (json.RawMessage, uint64) {
+// after returns what has changed after look n for whoever asks in ctx and had these rights before it
+// was called, and the number of the last look. It is the whole after 0, and where more is gone since
+// n than is remembered.
+func (p *Page) after(ctx context.Context, n uint64, had string) (text json.RawMessage, last uint64,
+	whole bool) {
 	all := auth.MayAll(ctx, auth.Read)
 	any := func(string) bool { return true }
 	may := func(model string) bool { return all || auth.May(ctx, auth.Read, model) }
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := message{ID: p.id(p.n), Time: p.at.UnixMilli(), Period: Period.Seconds() * 1000}
+	if n < p.floor {
+		n = 0
+	}
+	m := message{ID: p.id(p.n, had), Time: p.at.UnixMilli(), Period: Period.Seconds() * 1000}
 	if s, _ := p.server.after(n, any); s != nil {
 		m.Server = s[0]
 	}
@@ -304,7 +323,7 @@ func (p *Page) after(ctx context.Context, n uint64) (json.RawMessage, uint64) {
 		m.Gone = Gone{}
 	}
 	m.Lanes = p.lanesAfter(n, may)
-	return encode(m), p.n
+	return encode(m), p.n, n == 0
 }
 
 // lanesAfter returns the lanes from after look n on that are not empty; p.mu is held.
