@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -39,15 +40,24 @@ type Stands struct {
 	State string `json:"state"`
 }
 
-// postPolicy makes another policy decide.
+// errChanged is the kind of errors about what is other than a change expects it to be.
+var errChanged = errors.New("it was changed since, and stays as it is")
+
+// postPolicy makes another policy decide, if the one does that is named.
 func (p *Page) postPolicy(w http.ResponseWriter, r *http.Request) error {
-	var want Chosen
+	var want struct {
+		Chosen
+		If *string `json:"if"`
+	}
 	if err := read(w, r, &want); err != nil {
 		return err
 	}
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	before := p.source.Status().Policy
+	if want.If != nil && *want.If != before {
+		return fmt.Errorf("the policy is %s, not %.80s: %w", before, *want.If, errChanged)
+	}
 	if err := p.source.SetPolicy(want.Policy); err != nil {
 		return err
 	}
@@ -56,13 +66,16 @@ func (p *Page) postPolicy(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// postShare gives a model another share.
+// postShare gives a model another share, if what is named of it still is so.
 func (p *Page) postShare(w http.ResponseWriter, r *http.Request) error {
-	var want Share
+	var want struct {
+		Share
+		If Share `json:"if"`
+	}
 	if err := read(w, r, &want); err != nil {
 		return err
 	}
-	c, err := p.SetShare(r.PathValue("model"), want)
+	c, err := p.setShare(r.PathValue("model"), want.Share, want.If)
 	if err != nil {
 		return err
 	}
@@ -73,11 +86,21 @@ func (p *Page) postShare(w http.ResponseWriter, r *http.Request) error {
 // SetShare gives a model another share, of which what is left out stays. The error is an
 // [oip.Fault] of kind NotFound where the model is not served, or that of [Source.SetShare].
 func (p *Page) SetShare(model string, want Share) (c Changed[Share], err error) {
+	return p.setShare(model, want, Share{})
+}
+
+// setShare is SetShare where the share still has what is in expected; else the error is of kind
+// errChanged.
+func (p *Page) setShare(model string, want, expected Share) (c Changed[Share], err error) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	now, ok := p.share(model)
 	if !ok {
 		return c, oip.Faultf(oip.NotFound, "model %.200q has no share: it is not served", model)
+	}
+	if what := expected.differs(ShareOf(now)); what != "" {
+		return c, fmt.Errorf("%s of model %s is not what the change expects: %w", what, model,
+			errChanged)
 	}
 	now.Memory = 0 // which leaves what requests may be raising now
 	if err := want.onto(&now); err != nil {
@@ -120,6 +143,21 @@ func (p *Page) share(model string) (s weir.Share, ok bool) {
 		}
 	}
 	return s, ok
+}
+
+// differs returns the name of something in q that now has otherwise, "" for nothing.
+func (q *Share) differs(now Share) string {
+	switch {
+	case q.Class != nil && *q.Class != *now.Class:
+		return "class"
+	case q.Compute != nil && *q.Compute != *now.Compute:
+		return "compute"
+	case q.Limit != nil && *q.Limit != *now.Limit:
+		return "limit"
+	case q.Memory != nil && *q.Memory != *now.Memory:
+		return "memory_bytes"
+	}
+	return ""
 }
 
 // onto changes s as is asked for.
@@ -210,7 +248,8 @@ func status(err error) int {
 	switch {
 	case errors.Is(err, weir.ErrOption):
 		return http.StatusBadRequest
-	case errors.Is(err, weir.ErrMemory), errors.Is(err, weir.ErrCompute):
+	case errors.Is(err, errChanged), errors.Is(err, weir.ErrMemory),
+		errors.Is(err, weir.ErrCompute):
 		return http.StatusConflict // with what others are promised
 	case errors.Is(err, weir.ErrClosed):
 		return http.StatusServiceUnavailable

@@ -104,6 +104,39 @@ func TestActionsRefuse(t *testing.T) {
 	})
 }
 
+// TestActionsIf: a change that expects something is made where that is so, and only there.
+func TestActionsIf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served("a")
+		at := open(t, s, web.Options{}, nil)
+		const policy, share = "/v1/policy", "/v1/models/a/share"
+		for _, c := range []struct {
+			path, body string
+			code       int
+			says       string
+		}{
+			{policy, `{"policy":"priority","if":"priority"}`, 409, "policy is fair, not priority"},
+			{policy, `{"policy":"priority","if":"fair"}`, 200, ""},
+			{share, `{"compute":0.5,"if":{"class":"latency"}}`, 409, "class of model a"},
+			{share, `{"compute":0.5,"if":{"compute":0.1}}`, 409, "compute of model a"},
+			{share, `{"compute":0.5,"if":{"limit":0.1}}`, 409, "limit of model a"},
+			{share, `{"compute":0.5,"if":{"memory_bytes":1}}`, 409, "memory_bytes of model a"},
+			{share, `{"compute":0.5,"if":{"memory":1}}`, 400, "memory"},
+			{share, `{"compute":0.25,"if":{"class":"standard","compute":0,"limit":1,` +
+				`"memory_bytes":8388608}}`, 200, ""},
+		} {
+			var got struct{ Error string }
+			if code := at.ask("POST", c.path, c.body, &got); code != c.code ||
+				!strings.Contains(got.Error, c.says) {
+				t.Errorf("%s: %d %s, want %d and %q", c.body, code, got.Error, c.code, c.says)
+			}
+		}
+		if st := s.Status(); st.Policy != "priority" || st.Jobs[0].Share.Compute != 0.25 {
+			t.Errorf("in the end the policy is %s, the share %+v", st.Policy, st.Jobs[0].Share)
+		}
+	})
+}
+
 // TestProgramShares: a program's share is asked for by its name and, where that is given, its
 // device; without anybody to ask there is none.
 func TestProgramShares(t *testing.T) {
