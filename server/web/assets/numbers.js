@@ -5,16 +5,22 @@ import { el, say } from "./dom.js";
 function flatten(v, name) {
   const shape = [];
   for (let list = v; Array.isArray(list); list = list[0]) shape.push(list.length);
-  const data = v.flat(Infinity);
-  if (shape.reduce((a, n) => a * n, 1) !== data.length) throw new Error(`${name}: the lists are not equally long`);
-  return { shape, data };
+  const even = (v, k) => k === shape.length ? !Array.isArray(v) : Array.isArray(v) && v.length === shape[k] && v.every(v => even(v, k + 1));
+  if (!even(v, 0)) throw new Error(`${name}: the lists are not equally long`);
+  return { shape, data: v.flat(Infinity) };
+}
+
+// An integer that JavaScript's numbers cannot hold is sent as it is written, where the browser tells.
+function whole(_, v, as) {
+  if (typeof v !== "number" || Number.isSafeInteger(v) || !Number.isInteger(v)) return v;
+  return as && JSON.rawJSON && /^-?\d+$/.test(as.source) ? JSON.rawJSON(as.source) : v;
 }
 
 // Reads an input. One value stands for as many of it as the shape asks for.
 function read(input, text, shape) {
   let v;
   try {
-    v = JSON.parse(text);
+    v = JSON.parse(text, /INT64$/.test(input.datatype) ? whole : undefined);
   } catch (e) {
     throw new Error(`${input.name}: ${e.message}`);
   }

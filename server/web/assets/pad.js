@@ -4,6 +4,10 @@ import { inputs, preview, scale } from "./pixels.js";
 
 const side = 320; // pixels of the pad
 
+// Pads come and go with views, and what listens here for one would keep it.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+  document.querySelectorAll(".pad").forEach(canvas => canvas.dispatchEvent(new Event("colours"))));
+
 export function pad(image, go) {
   const canvas = el("canvas", { class: "pad", width: side, height: side, tabindex: 0, role: "application",
     "aria-label": "Drawing pad. Arrow keys move the pen, the space bar puts it down and lifts it, Delete clears." });
@@ -117,7 +121,6 @@ export function pad(image, go) {
     if (down) send();
     else draw();
   });
-  for (const e of ["focus", "blur"]) canvas.addEventListener(e, draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  for (const e of ["focus", "blur", "colours"]) canvas.addEventListener(e, draw);
   return { root, shown: send };
 }

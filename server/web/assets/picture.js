@@ -11,13 +11,15 @@ export function picture(image, go) {
     take(e.dataTransfer.files[0]);
   } }, el("label", { class: "file" }, el("span", {}, "Choose a picture, or drop one here"), file), told, seen.root,
     el("div", { class: "controls" }, values.root, el("label", {}, invert, " Invert")));
-  let pixels = null;
+  let pixels = null, newest = null;
 
   async function take(f) {
     if (!f) return;
+    newest = f;
     say(told, "");
     try {
       const map = await createImageBitmap(f), { width: w, height: h } = image;
+      if (newest !== f) return; // another was chosen meanwhile
       const canvas = el("canvas", { width: w, height: h }), to = canvas.getContext("2d");
       const k = Math.max(w / map.width, h / map.height);
       to.fillStyle = "#fff"; // behind what is transparent
@@ -30,6 +32,7 @@ export function picture(image, go) {
       // models of one channel mostly know ink as 1: paper is then to be 0
       invert.checked = image.channels === 1 && sum / (w * h) > .5;
     } catch {
+      if (newest !== f) return;
       pixels = null;
       say(told, `${f.name} is no picture that this browser can read.`);
     }

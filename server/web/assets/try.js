@@ -6,6 +6,7 @@ import { picture } from "./picture.js";
 import { numbers } from "./numbers.js";
 
 const most = 10; // classes that are shown
+let made = 0;    // parts of views, each with names of its own
 
 // What a model with one input takes as a picture, null for others.
 export function pictureOf(data) {
@@ -23,6 +24,10 @@ export function pictureOf(data) {
   return { name, datatype, channels, height, width, first, shape: shape.length === 4 ? [1, ...full] : full };
 }
 
+// Integers that JavaScript's numbers cannot hold are kept as they are written, where a browser tells.
+const wide = /INT64$/;
+const whole = (_, v, as) => typeof v === "number" && !Number.isSafeInteger(v) && /^-?\d+$/.test(as?.source) ? BigInt(as.source) : v;
+
 // Asks a model, and returns its outputs and how long that took.
 async function ask(name, data, inputs) {
   const outputs = data.outputs.map(o => {
@@ -32,14 +37,15 @@ async function ask(name, data, inputs) {
   const began = performance.now();
   const answer = await fetch(`v2/models/${encodeURIComponent(name)}/infer`,
     { method: "POST", headers: token.header(), body: JSON.stringify({ inputs, outputs }) });
-  const body = await answer.json();
+  const body = JSON.parse(await answer.text(), data.outputs.some(o => wide.test(o.datatype)) ? whole : undefined);
   if (!answer.ok) throw new Error(body.error || answer.statusText);
-  return { outputs: body.outputs, took: performance.now() - began };
+  const scored = new Set(outputs.filter(o => o.parameters).map(o => o.name));
+  return { outputs: body.outputs.map(o => ({ ...o, classes: scored.has(o.name) })), took: performance.now() - began };
 }
 
 // Reads the classes of an output, where it has any: [label, value].
 function classes(o) {
-  if (o.datatype === "BYTES" && o.data.every(v => /^[^:]+:\d+/.test(v))) {
+  if (o.classes && o.data.length) {
     return o.data.map(v => {
       const [value, index, ...label] = v.split(":");
       return [label.join(":") || index, +value];
@@ -56,7 +62,8 @@ function classes(o) {
 function output(o) {
   const found = classes(o);
   if (!found) {
-    const flat = o.data.flat(Infinity), shown = flat.slice(0, 200).map(v => typeof v === "number" ? +v.toPrecision(5) : v);
+    const flat = o.data.flat(Infinity), real = /^(FP|BF)/.test(o.datatype);
+    const shown = flat.slice(0, 200).map(v => real && typeof v === "number" ? +v.toPrecision(5) : String(v));
     return el("div", {}, el("h3", {}, o.name, el("small", {}, ` ${o.datatype} ${o.shape.join(" × ")}`)),
       el("pre", { tabindex: 0, "aria-label": o.name }, shown.join(" ") + (flat.length > shown.length ? ` … ${plural(flat.length - shown.length, "more value")}` : "")));
   }
@@ -83,12 +90,12 @@ export function attempt(name, data, question = ask) {
   // Asks for the newest inputs only: what came while it asked takes the place of what waited.
   async function go(inputs) {
     last = inputs;
+    next = inputs;
     if (!inputs) {
       result.replaceChildren();
       say(told, "");
       return;
     }
-    next = inputs;
     if (running) return;
     running = true;
     while (next) {
@@ -96,11 +103,13 @@ export function attempt(name, data, question = ask) {
       next = null;
       try {
         const { outputs, took } = await question(name, data, now);
+        if (!last) continue; // what was asked about is no more
         result.replaceChildren(...outputs.map(output));
         const best = outputs.map(classes).find(c => c);
         say(told, (best ? `${best[0][0]} comes first. ` : "") + `Answered in ${ms(took)}.`);
         put(told, "class", "faint");
       } catch (e) {
+        if (!last) continue;
         result.replaceChildren();
         put(say(told, e.message), "class", "bad");
       }
@@ -108,26 +117,27 @@ export function attempt(name, data, question = ask) {
     running = false;
   }
 
-  const place = el("div", { class: "way" }), tabs = ways.map(([title, way], i) => el("button", { type: "button", role: "tab", id: "way" + i,
-    "aria-controls": "way", onclick: () => open(i), onkeydown: e => {
+  const id = "try" + ++made;
+  const place = el("div", { class: "way" }), tabs = ways.map(([title], i) => el("button", { type: "button", role: "tab", id: id + "way" + i,
+    "aria-controls": id + "way", onclick: () => open(i), onkeydown: e => {
       const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: ways.length - 1 }[e.key];
       if (to === undefined) return;
       e.preventDefault();
       open((to + ways.length) % ways.length);
       tabs[(to + ways.length) % ways.length].focus();
     } }, title));
-  put(place, "id", "way");
+  put(place, "id", id + "way");
   put(place, "role", "tabpanel");
   function open(i) {
     tabs.forEach((t, k) => { put(t, "aria-selected", String(k === i)); put(t, "tabindex", k === i ? 0 : -1); });
-    put(place, "aria-labelledby", "way" + i);
+    put(place, "aria-labelledby", id + "way" + i);
     place.replaceChildren(ways[i][1].root);
     go(null);
     if (ways[i][1].shown) ways[i][1].shown();
   }
   open(0);
-  const root = el("section", { class: "panel try", "aria-labelledby": "try" }, el("div", { class: "head" }, el("h2", { id: "try" }, "Try it"),
-    el("div", { class: "tabs", role: "tablist", "aria-labelledby": "try", hidden: ways.length < 2 }, tabs)),
+  const root = el("section", { class: "panel try", "aria-labelledby": id }, el("div", { class: "head" }, el("h2", { id }, "Try it"),
+    el("div", { class: "tabs", role: "tablist", "aria-labelledby": id, hidden: ways.length < 2 }, tabs)),
     el("div", { class: "pair" }, place, el("div", {}, told, result)));
   return Object.assign(root, { again: () => last && go(last) });
 }
