@@ -11,6 +11,9 @@ export const token = {
 let ask = () => {};     // shows the form that asks for a token
 let given = null;       // resolves once there is one
 
+// Reports whether a token is waited for.
+export const asked = () => given !== null;
+
 export function onRefused(f) { ask = f; }
 
 // Waits until the person has given another token.
@@ -21,7 +24,7 @@ export function refused() {
 }
 
 export function signIn(text) {
-  token.set(text);
+  token.set(text.replace(/[^\x21-\x7e]/g, "?")); // what no header can have is no token either
   grants = null;
   if (given) given.resolve();
   given = null;
@@ -47,9 +50,11 @@ export async function request(method, path, body, raw) {
 // What the account may, null where there are none or nothing is known of it yet.
 let grants = null;
 
-// Asks what the account may.
+// Asks what the account may, and returns whether that is other than what was known.
 export async function know() {
+  const before = JSON.stringify(grants);
   grants = (await get("v1/account")).grants || [];
+  return JSON.stringify(grants) !== before;
 }
 
 // Reports whether a right on a model can be had; the server decides.
@@ -70,12 +75,7 @@ export const model = name => "v1/models/" + encodeURIComponent(name);
 // Tells the person something. An undo is a function that takes it back.
 export function note(text, undo) {
   const box = document.getElementById("notes");
-  const line = el("div", { class: "note" }, el("span", {}, text));
-  const leave = () => {
-    const inside = line.contains(document.activeElement);
-    line.remove();
-    if (inside) document.getElementById("main").focus();
-  };
+  const line = el("div", { class: "note" }, el("span", {}, text)), leave = () => leaves(line);
   let left = undo ? 20 : 6; // seconds, which do not pass while it is looked at
   const clock = setInterval(() => {
     if (line.matches(":hover, :focus-within")) return;
@@ -88,11 +88,18 @@ export function note(text, undo) {
   while (box.childElementCount > 3) box.firstElementChild.remove();
 }
 
+// Takes a message away. Who was on it is on the page then.
+function leaves(line) {
+  const inside = line.contains(document.activeElement);
+  line.remove();
+  if (inside) document.getElementById("main").focus();
+}
+
 // Tells of an error, which stays until it is closed.
 export function alarm(text) {
   const box = document.getElementById("alerts");
   const line = el("div", { class: "note wrong" }, el("span", {}, text));
-  line.append(closer(() => line.remove()));
+  line.append(closer(() => leaves(line)));
   box.append(line);
   while (box.childElementCount > 2) box.firstElementChild.remove();
 }
@@ -100,12 +107,12 @@ export function alarm(text) {
 const closer = leave => el("button", { type: "button", class: "quiet", "aria-label": "Close the message", onclick: leave }, "✕");
 
 // Does what a control asks for: change() answers with what was before and is now, told() says what
-// has happened, and undo(before) takes it back.
+// has happened, and undo() of the answer takes it back.
 export async function act(control, change, told, undo) {
   if (control) control.disabled = true;
   try {
     const done = await change();
-    note(told(done), undo && (() => act(null, () => undo(done.before), d => "Undone. " + told(d))));
+    note(told(done), undo && (() => act(null, () => undo(done), d => "Undone. " + told(d))));
     return done;
   } catch (e) {
     alarm(e.message);

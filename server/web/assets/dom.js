@@ -35,18 +35,18 @@ export function put(e, name, value) {
   return e;
 }
 
-// Makes the children of an element those of the list, moving only what is elsewhere.
+// Makes the children of an element those of the list, moving only what is elsewhere. The focus stays
+// where it is, which browsers take from what is moved.
 export function arrange(parent, children) {
+  const on = parent.contains(document.activeElement) ? document.activeElement : null;
+  const wanted = new Set(children);
+  for (const c of [...parent.childNodes]) if (!wanted.has(c)) c.remove();
   let at = parent.firstChild;
   for (const c of children) {
     if (c === at) at = at.nextSibling;
     else parent.insertBefore(c, at);
   }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
-  }
+  if (on && on.isConnected && document.activeElement !== on) on.focus({ preventScroll: true });
 }
 
 // Three digits that matter.

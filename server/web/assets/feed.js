@@ -3,9 +3,12 @@ import { token, refused } from "./api.js";
 
 export const state = { server: null, devices: new Map(), models: new Map(), programs: new Map(),
   jobs: new Map(),
-  time: 0, period: 500, live: false };
+  time: 0, period: 500, live: false, // whether it is followed now
+  why: "",   // the server's words where it will not be followed
+  whole: 0 }; // how often all of it came: where the server is another, or the rights are others
 const lanes = new Map(); // device, then name, to a list of [time, part of the device]
 const kept = 120000;     // milliseconds of a lane
+const silence = 40000;   // milliseconds without a word, of which a server has one every 15 s
 let skew = 0;            // of the server's clock against this one
 
 const listeners = new Set();
@@ -24,6 +27,8 @@ export const now = () => Date.now() + skew;
 export const lanesOf = device => lanes.get(device) || new Map();
 
 function take(message, whole) {
+  if (whole) state.whole++;
+  if (whole || message.time_ms < state.time) lanes.clear(); // or the server's clock went back
   skew = message.time_ms - Date.now();
   state.time = message.time_ms;
   state.period = message.period_ms;
@@ -35,7 +40,6 @@ function take(message, whole) {
     for (const name of (message.gone || {})[list] || []) state[list].delete(name);
     for (const row of message[list] || []) state[list].set(key(row), row);
   }
-  if (whole) lanes.clear();
   for (const [device, byName] of Object.entries(message.lanes || {})) {
     if (!lanes.has(device)) lanes.set(device, new Map());
     for (const [name, values] of Object.entries(byName)) {
@@ -54,9 +58,10 @@ function take(message, whole) {
   }
 }
 
-function live(yes) {
-  if (state.live !== yes) {
+function live(yes, why = "") {
+  if (state.live !== yes || state.why !== why) {
     state.live = yes;
+    state.why = why;
     tell();
   }
 }
@@ -79,21 +84,39 @@ addEventListener("pageshow", look);
 // The id of the last event.
 let last = "";
 
-// Reads one stream of events to its end.
+// Reads one stream of events to its end. A connection that nothing comes through is given up: it may
+// be one that went while this machine slept, of which nobody told it.
 async function read() {
   const headers = { Accept: "text/event-stream", ...token.header() };
   if (last) headers["Last-Event-ID"] = last;
-  stream = new AbortController();
-  const answer = await fetch("v1/events", { headers, cache: "no-store", signal: stream.signal });
-  if (answer.status === 401 || answer.status === 403) {
-    last = "";
-    return refused();
+  const here = stream = new AbortController();
+  let clock = 0;
+  const heard = () => {
+    clearTimeout(clock);
+    clock = setTimeout(() => here.abort(silence), silence);
+  };
+  try {
+    heard();
+    const answer = await fetch("v1/events", { headers, cache: "no-store", signal: here.signal });
+    if (answer.ok) return await events(answer.body, heard);
+    if (answer.status !== 401 && answer.status !== 403) {
+      throw Object.assign(new Error((await answer.json()).error), { said: true });
+    }
+  } finally {
+    clearTimeout(clock);
   }
-  if (!answer.ok) throw new Error(answer.statusText);
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  last = "";
+  live(false);
+  await refused();
+}
+
+// Takes the events of a stream.
+async function events(body, heard) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   for (let text = ""; ;) {
     const { done, value } = await reader.read();
     if (done) return;
+    heard();
     text += value;
     for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
       const event = {};
@@ -105,6 +128,7 @@ async function read() {
       take(JSON.parse(event.data), event.event === "state");
       last = event.id;
       state.live = true;
+      state.why = "";
       tell();
     }
   }
@@ -118,10 +142,10 @@ export async function run() {
     try {
       await read();
       wait = 250;
-    } catch { // the server is gone, or will not: it is asked again; or nobody looks
-      if (stream.signal.aborted) continue;
-      live(false);
-      wait = Math.min(10000, 2 * wait);
+    } catch (e) { // the server is gone, or will not: it is asked again; or nobody looks
+      if (stream.signal.aborted && stream.signal.reason !== silence) continue;
+      wait = state.live ? 250 : Math.min(10000, 2 * wait);
+      live(false, e.said && e.message);
     }
     await new Promise(done => setTimeout(done, wait));
   }

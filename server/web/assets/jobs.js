@@ -112,6 +112,7 @@ function one(main, id) {
       alarm(e.message);
     }
     asking = false;
+    update();
   }
   function update() {
     const j = [...state.jobs.values()].find(j => j.id === id);

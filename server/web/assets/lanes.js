@@ -22,14 +22,15 @@ export function lanes(device) {
   const none = el("p", { class: "faint" }, "Nobody has computed here in the last minute.");
   const root = el("div", {}, list, axis, none);
 
-  function row(name) {
+  // Makes the row of a name; of several together it is the last.
+  function row(name, last) {
     if (!rows.has(name)) {
       const bars = svg("path", { class: "bars c" + colour(name) });
       const drawing = svg("svg", { class: "chart lane", viewBox: "0 0 600 28", preserveAspectRatio: "none", role: "img" },
         svg("path", { class: "grid", d: "M0 27.5H600" }), bars);
-      const label = name.startsWith("and ") ? el("span", { class: "who" }, name) :
-        name === batch ? el("a", { class: "who", href: "#/jobs" }, "batch jobs") :
-          el("a", { class: "who", href: "#/models/" + encodeURIComponent(name) }, name);
+      const label = name === batch ? el("a", { class: "who", href: "#/jobs" }, "batch jobs") :
+        !last && state.models.has(name) ? el("a", { class: "who", href: "#/models/" + encodeURIComponent(name) }, name) :
+          el("span", { class: "who" }, name);
       const part = el("span", { class: "part" });
       rows.set(name, { item: el("li", {}, label, drawing, part), bars, drawing, part, label });
     }
@@ -54,7 +55,7 @@ export function lanes(device) {
     const full = Math.min(1, high);
     say(scale, `a full bar is ${percent(full)} of the device`);
     arrange(list, busy.map(l => {
-      const r = row(l.name), w = 600 * state.period / shown;
+      const r = row(l.name, l.last), w = 600 * state.period / shown;
       put(r.bars, "d", l.late.map(([t, v]) => {
         const x = Math.max(0, 600 * (t - state.period - from) / shown), h = Math.max(1.5, 27 * Math.min(1, v / full));
         return `M${x.toFixed(1)} ${(27 - h).toFixed(1)}h${w.toFixed(2)}v${h.toFixed(1)}h-${w.toFixed(2)}z`;

@@ -1,7 +1,7 @@
 // The page: which view is shown, and what is around it.
 import { el, say, put, arrange, span } from "./dom.js";
 import { state, follow, run } from "./feed.js";
-import { onRefused, signIn, token, know, may } from "./api.js";
+import { onRefused, asked, signIn, token, know, may } from "./api.js";
 import { overview } from "./overview.js";
 import { model } from "./model.js";
 import { accounts, audit } from "./people.js";
@@ -24,8 +24,9 @@ const views = {
 };
 
 function show(first) {
+  if (asked()) return ask();
   const [key, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  const view = views[key] || views[""];
+  const view = Object.hasOwn(views, key) ? views[key] : views[""];
   let argument = rest.join("/");
   try { argument = decodeURIComponent(argument); } catch { /* it is shown as it is */ }
   stop();
@@ -43,12 +44,13 @@ function show(first) {
 function around() {
   const s = state.server;
   const now = location.hash.replace(/^#\/?/, "").split("/")[0];
-  const links = Object.entries(views).filter(([, v]) => v.name && s && (!v.there || v.there(s)));
+  const links = Object.entries(views).filter(([, v]) => v.name && s && !asked() && (!v.there || v.there(s)));
   arrange(nav, links.length < 2 ? [] : links.map(([key, v]) => {
     const a = [...nav.children].find(a => a.hash === "#/" + key) || el("a", { href: "#/" + key }, v.name);
     return put(a, "aria-current", key === now ? "page" : null);
   }));
-  const words = !state.live ? (s ? "the server does not answer" : "connecting") : s.ready ? "ready" : "not ready";
+  const away = asked() ? "not signed in" : state.why || (s ? "the server does not answer" : "connecting");
+  const words = !state.live ? away : s.ready ? "ready" : "not ready";
   say(live.lastElementChild, words);
   put(live, "data-state", !state.live ? "off" : s.ready ? "ready" : "loading");
   put(live, "title", s ? `version ${s.version}, up for ${span((Date.now() - s.started_ms) / 1000)}` : null);
@@ -61,21 +63,24 @@ function ask() {
   const input = el("input", { type: "password", autocomplete: "current-password", required: true, id: "token" });
   main.replaceChildren(el("h1", { tabindex: -1 }, "Sign in"), el("form", { class: "signin", onsubmit: e => {
     e.preventDefault();
-    known = false;
+    known = 0;
     signIn(input.value.trim());
     show(true);
   } }, token.get() ? el("p", { class: "bad" }, "That token is not one of this server, or may not see anything.") : null,
     el("p", {}, "This server knows accounts. A token is made with ", el("code", {}, "weir account token"), ", and is kept until this tab is closed."),
     el("label", { for: "token" }, "Token"), input, el("button", { class: "main" }, "Sign in")));
   input.focus();
+  document.title = "Sign in · weir";
+  around();
 }
 
-// What an account may is asked once it is known that there are accounts.
-let known = false;
+// What an account may is asked once it is known that there are accounts, and again where that may
+// have changed.
+let known = 0;
 follow(() => {
-  if (known || !state.server || !state.server.accounts) return;
-  known = true;
-  know().then(() => show(true), () => { known = false; });
+  if (known === state.whole || !state.server || !state.server.accounts) return;
+  const now = known = state.whole;
+  know().then(other => other && show(true), () => { if (known === now) known = 0; });
 });
 
 onRefused(ask);

@@ -8,7 +8,8 @@ import { stateOf } from "./models.js";
 import { attempt } from "./try.js";
 import { graph } from "./graph.js";
 
-const MiB = 1 << 20, charted = 600, rated = 10;
+const MiB = 1 << 20;
+const charted = 600, rated = 10; // looks of the server, in a chart and in a rate
 
 // Loads or unloads a model, and undoes that by the other.
 export function turn(control, name, what) {
@@ -30,28 +31,35 @@ function share(name) {
     el("label", {}, "Class", by.class), el("label", {}, "Guaranteed, %", by.compute),
     el("label", {}, "At most, %", by.limit), el("label", {}, "Memory, MiB", by.memory), button);
   const root = el("section", { "aria-labelledby": "share" }, el("h2", { id: "share" }, "Share"), form);
-  let touched = false, shown = "";
-  form.addEventListener("input", () => { touched = true; });
   const values = m => ({ class: m.class, compute: m.compute, limit: m.limit, memory_bytes: m.memory_cap_bytes });
+  const fields = { class: by.class, compute: by.compute, limit: by.limit, memory_bytes: by.memory };
+  const texts = { class: v => v, compute: v => +(100 * v).toFixed(2), limit: v => +(100 * v).toFixed(2), memory_bytes: v => +(v / MiB).toFixed(2) };
+  const read = { class: e => e.value, compute: e => e.value / 100, limit: e => e.value / 100, memory_bytes: e => Math.round(e.value * MiB) };
   const words = s => `${s.class}, ${percent(s.compute || 0)} guaranteed, ${percent(s.limit)} at most, ${bytes(s.memory_bytes)}`;
   const post = body => request("POST", path(name) + "/share", body);
+  let told = {}, filled = {}; // the server's values, and what the fields had of them
+  // Takes back what was changed, where it still is so, and no more: the rest may be another's by now.
+  const back = (keys, d) => {
+    const of = share => Object.fromEntries(keys.map(key => [key, share[key]]));
+    return post({ ...of(d.before), if: of(d.now) });
+  };
   form.addEventListener("submit", async e => {
     e.preventDefault();
-    const m = state.models.get(name), body = { class: by.class.value, compute: by.compute.value / 100, limit: by.limit.value / 100 };
-    if (Math.abs(by.memory.value * MiB - m.memory_cap_bytes) > MiB / 200) body.memory_bytes = Math.round(by.memory.value * MiB);
-    const done = await act(button, () => post(body), d => `${name}: ${words(d.now)}.`, post);
-    if (done) touched = false;
+    const sent = Object.keys(fields).filter(key => fields[key].value !== filled[key]);
+    const body = Object.fromEntries(sent.map(key => [key, read[key](fields[key])]));
+    const done = await act(button, () => post(body), d => `${name}: ${words(d.now)}.`, d => back(sent, d));
+    if (done) for (const key of sent) filled[key] = fields[key].value;
   });
+  // A field has what the server says, until a person has changed it.
   function update(m) {
-    root.hidden = !m || !m.class || !may("admin", name);
-    if (root.hidden || touched) return;
-    const v = values(m), now = JSON.stringify(v);
-    if (now === shown) return;
-    shown = now;
-    by.class.value = v.class;
-    by.compute.value = +(100 * v.compute).toFixed(2);
-    by.limit.value = +(100 * v.limit).toFixed(2);
-    by.memory.value = +(v.memory_bytes / MiB).toFixed(2);
+    root.hidden = !m.class || !may("admin", name);
+    const now = values(m), before = told;
+    told = now;
+    for (const key in fields) {
+      if (now[key] === undefined || now[key] === before[key] || fields[key].value !== (filled[key] ?? fields[key].value)) continue;
+      fields[key].value = texts[key](now[key]);
+      filled[key] = fields[key].value;
+    }
   }
   return { root, update };
 }
@@ -82,36 +90,39 @@ export function model(main, name) {
     el("dl", { class: "tiles" }, Object.values(figures).map(f => f.box)),
     el("p", { class: "memory" }, memory.bar, told),
     el("div", { class: "charts" }, Object.values(charts).map(c => c.root)));
-  main.replaceChildren(el("p", { class: "back" }, el("a", { href: "#/" }, "← All models")),
-    el("div", { class: "head" }, el("h1", { tabindex: -1 }, name), badge, version, button), reason, trial, live, terms.root,
+  const gone = el("p", { class: "lead", hidden: true }, `There is no model ${name}.`);
+  const there = el("div", {}, reason, trial, live, terms.root,
     el("section", {}, el("h2", {}, "What it is"), about, el("table", { class: "cards" }, el("caption", {}, "Versions"),
       el("thead", {}, el("tr", {}, ["Version", "State", "Reason"].map(h => el("th", { scope: "col", class: "left" }, h)))), versions)), drawn);
+  main.replaceChildren(el("p", { class: "back" }, el("a", { href: "#/" }, "← All models")),
+    el("div", { class: "head" }, el("h1", { tabindex: -1 }, name), badge, version, button), gone, there);
 
-  let series = null, described = "";
+  let series = null, described = "", ended = false;
   async function describe(m) {
-    if (described === m.version + m.state) return;
-    described = m.version + m.state;
+    const now = m.version + m.state;
+    if (described === now) return;
+    described = now;
     if (m.state !== "READY") {
       trial.replaceChildren();
       return;
     }
     try {
       const data = await get("v2/models/" + encodeURIComponent(name));
+      if (ended || described !== now) return;
       about.replaceChildren(el("div", { class: "pair" }, tensors("Inputs", data.inputs), tensors("Outputs", data.outputs)));
       trial.replaceChildren(...may("infer", name) ? [attempt(name, data)] : []);
       drawn.replaceChildren(...state.server.graphs ? [graph(name)] : []);
     } catch (e) {
-      alarm(e.message);
+      if (!ended && described === now) alarm(e.message);
     }
   }
 
   function update() {
     if (!state.server) return;
     const m = state.models.get(name);
-    if (!m) {
-      main.firstElementChild.after(el("p", { class: "lead" }, `There is no model ${name} any more.`));
-      return stop();
-    }
+    gone.hidden = !!m;
+    there.hidden = badge.hidden = version.hidden = button.hidden = !m;
+    if (!m) return;
     const [text, look] = stateOf(m), served = m.state === "READY";
     put(say(badge, text), "data-state", look);
     say(version, m.version ? `version ${m.version} on ${m.device}` : "");
@@ -145,25 +156,41 @@ export function model(main, name) {
     charts.used.set([series.used], state.period);
     charts.queue.set([series.queue], state.period);
   }
-  // The charts go on from what the server has kept with what the page is told.
+  // The charts go on from what the server has kept with what the page is told. Where that stopped for
+  // long, as it does while nobody looks or this machine sleeps, they begin with what is kept again.
+  let newest = 0, asked = -Infinity, asking = false;
   function go() {
     const m = state.models.get(name);
-    if (!series || !m) return;
+    if (!m || !state.live || asking || document.visibilityState !== "visible") return;
+    const n = Math.round((Date.now() - newest) / state.period);
+    if (!series || n < 0 || n > 10) {
+      if (performance.now() - asked > 5000) load();
+      return;
+    }
+    newest += n * state.period;
     const next = { rate: m.rate, p50: m.p50_ms, p99: m.p99_ms, used: m.device_share, queue: m.queue };
     for (const key in next) {
-      series[key].push(next[key]);
+      for (let i = 0; i < n; i++) series[key].push(next[key]);
       series[key].splice(0, series[key].length - charted);
     }
     draw();
   }
-  get(path(name) + "/history").then(h => {
-    const late = v => v || null;
-    series = { p50: h.p50_ms.map(late), p99: h.p99_ms.map(late), used: h.device_share, queue: h.queue,
-      rate: h.requests.map((_, i) => h.requests.slice(Math.max(0, i + 1 - rated), i + 1).reduce((a, v) => a + v, 0) / (rated * h.period_ms / 1000)) };
-    draw();
-  }, () => { live.hidden = true; });
+  async function load() {
+    asking = true;
+    asked = performance.now();
+    try {
+      const h = await get(path(name) + "/history"), late = v => v || null;
+      series = { p50: h.p50_ms.map(late), p99: h.p99_ms.map(late), used: h.device_share, queue: h.queue,
+        rate: h.requests.map((_, i) => h.requests.slice(Math.max(0, i + 1 - rated), i + 1).reduce((a, v) => a + v, 0) / (rated * h.period_ms / 1000)) };
+      newest = Date.now();
+      if (!ended) draw();
+    } catch { /* it is asked again, where there is the model */ }
+    asking = false;
+  }
+  load();
   const clock = setInterval(go, state.period), unfollow = follow(update);
   function stop() {
+    ended = true;
     clearInterval(clock);
     unfollow();
     Object.values(charts).forEach(c => c.stop());

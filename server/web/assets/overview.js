@@ -6,11 +6,11 @@ import { lanes } from "./lanes.js";
 import { memoryBar, tile } from "./parts.js";
 import { table } from "./models.js";
 
-// Makes another policy decide.
+// Makes another policy decide. What somebody else has chosen since is not undone.
 export function choose(select, policy) {
   return act(select, () => request("POST", "v1/policy", { policy }),
     d => `${d.now.policy} decides now, after ${d.before.policy}.`,
-    before => request("POST", "v1/policy", { policy: before.policy }));
+    d => request("POST", "v1/policy", { policy: d.before.policy, if: d.now.policy }));
 }
 
 function device(name) {
@@ -31,7 +31,7 @@ function device(name) {
       policy.replaceChildren(el("span", {}, "Policy " + d.policy));
       return;
     }
-    select = el("select", { onchange: () => choose(select, select.value).then(done => { if (!done) select.value = state.devices.get(name).policy; }) },
+    select = el("select", { onchange: () => choose(select, select.value).then(done => { if (!done && state.devices.has(name)) select.value = state.devices.get(name).policy; }) },
       names.map(n => el("option", { value: n }, n)));
     policy.replaceChildren(el("label", {}, "Policy ", select));
   }
@@ -76,6 +76,7 @@ function programs() {
         `${bytes(p.memory_held_bytes)} of ${bytes(p.memory_cap_bytes)}`].forEach((text, i) => i && say(cells[i], text));
       return rows.get(key);
     }));
+    for (const key of rows.keys()) if (!state.programs.has(key)) rows.delete(key);
   }
   return { root, update };
 }

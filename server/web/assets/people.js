@@ -1,6 +1,6 @@
 // Accounts, their tokens, and the audit: what the administrator of a server looks after.
 import { el, say, count } from "./dom.js";
-import { get, request, act, alarm } from "./api.js";
+import { get, request, act, alarm, note } from "./api.js";
 
 const rights = { read: "see that a model is there", infer: "ask it", load: "load and unload it", push: "change its files",
   job: "run jobs with it", admin: "all of these" };
@@ -53,7 +53,7 @@ export function accounts(main) {
       called.value = "";
       const text = el("input", { readonly: true, value: done.text, "aria-label": "The new token" });
       made.replaceChildren(el("p", {}, "This is the token. It is shown this once."), el("p", { class: "controls wide" }, text,
-        el("button", { type: "button", onclick: () => navigator.clipboard.writeText(done.text) }, "Copy")));
+        el("button", { type: "button", onclick: () => copy(text) }, "Copy")));
       text.select();
       show();
     } }, el("div", { class: "share" }, el("label", {}, "Account", whose), el("label", {}, "Name", called), el("label", {}, "Until", until), make)), made));
@@ -77,6 +77,18 @@ export function accounts(main) {
     }
   }
   show();
+}
+
+// Copies what a field has. Pages that come by plain HTTP from another machine have no clipboard, and
+// copy what is selected.
+async function copy(field) {
+  try {
+    await navigator.clipboard.writeText(field.value);
+  } catch {
+    field.select();
+    if (!document.execCommand("copy")) return alarm("this browser does not let the page copy it: select it, and copy it by hand");
+  }
+  note("The token is copied.");
 }
 
 const page = 200; // records that are asked for at once
