@@ -104,8 +104,8 @@ func From(ctx context.Context) *Account {
 	return &nobody
 }
 
-// Now is [From] with the rights that the account has now: none, and no name, once it was removed, or
-// what showed it was revoked or has expired.
+// Now is [From] with the rights that the account has now: none, and no name, once it was removed,
+// or what showed it was revoked or has expired.
 func Now(ctx context.Context) *Account {
 	if q, ok := ctx.Value(contextKey{}).(*request); ok {
 		return q.now()

@@ -41,8 +41,8 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// known returns the look that an id means, 0 where what has changed after it for whoever asks in ctx
-// is not known.
+// known returns the look that an id means, 0 where what has changed after it for whoever asks in
+// ctx is not known.
 func (p *Page) known(ctx context.Context, id string) uint64 {
 	_, number, _ := strings.Cut(id, ".")
 	number, _, _ = strings.Cut(number, ".")

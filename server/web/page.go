@@ -292,9 +292,9 @@ type message struct {
 	Lanes    map[string]map[string][]float64 `json:"lanes,omitempty"`
 }
 
-// after returns what has changed after look n for whoever asks in ctx and had these rights before it
-// was called, and the number of the last look. It is the whole after 0, and where more is gone since
-// n than is remembered.
+// after returns what has changed after look n for whoever asks in ctx and had these rights before
+// it was called, and the number of the last look. It is the whole after 0, and where more is gone
+// since n than is remembered.
 func (p *Page) after(ctx context.Context, n uint64, had string) (text json.RawMessage, last uint64,
 	whole bool) {
 	all := auth.MayAll(ctx, auth.Read)
