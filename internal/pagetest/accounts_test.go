@@ -122,8 +122,8 @@ func TestServerAccounts(t *testing.T) {
 }
 
 // TestSignIn: while a token is asked for there is the form, and nothing of what was seen before,
-// wherever one goes; a text that no header can have is refused as any other; and what an account may
-// is on its page when it may it.
+// wherever one goes; a text that no header can have is refused as any other; and what an account
+// may is on its page when it may it.
 func TestSignIn(t *testing.T) {
 	ctx := browser(t)
 	at := withAccounts(t)
@@ -162,6 +162,9 @@ func TestSignIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until(t, "the form once the token is none", form)
+	b.do(t, `import("/assets/feed.js").then(({ state }) => {
+		window.kept = [state.server, ...state.models.values()].filter(v => v).length; })`)
+	b.until(t, "nothing that is kept", `window.kept === 0`)
 	b.do(t, `location.hash = "#/models/digits"`)
 	b.until(t, "the form in place of a model", form+` && !document.querySelector(".charts")`)
 	b.signIn(t, at.tokens["root"])

@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -210,7 +211,35 @@ func TestModelComes(t *testing.T) {
 		document.querySelector(".pad")?.checkVisibility()`)
 }
 
-// TestModelLate: what the server answers about a model that is served comes too late once it is not.
+// TestModelBroken: a model of which no version could be read has a view with the reason, and the
+// page goes on.
+func TestModelBroken(t *testing.T) {
+	ctx := browser(t)
+	s := serve(t, 1)
+	broken := func() (*weir.Model, error) {
+		return nil, errors.New("its configuration cannot be read")
+	}
+	if s.LoadAll(t.Context(), []server.Source{{Name: "broken", Open: broken}}) == nil {
+		t.Fatal("it was loaded")
+	}
+	b := newTab(t, ctx)
+	s.open(t, b, "#/models/broken", 1280, false)
+	b.until(t, "the reason", `document.querySelector(".bad").textContent.includes("cannot be read") &&
+		document.querySelector(".state").textContent === "failed" && !document.querySelector("tbody tr")`)
+	b.do(t, `location.hash = "#/"`)
+	b.until(t, "the overview", rows+" === 2 && "+ready)
+	// a fault of one view is none of the page
+	b.do(t, `import("/assets/feed.js").then(({ follow }) => {
+		follow(() => { window.failed = true; throw new Error("a fault of a test"); }); })`)
+	s.ask(t, "digits-00")
+	b.until(t, "the request", `window.failed && [...document.querySelectorAll(".models tbody tr")].some(
+		tr => tr.children[6].textContent === "1") && `+ready)
+	s.ask(t, "digits-00")
+	b.until(t, "the next", `[...document.querySelectorAll(".models tbody tr")].some(
+		tr => tr.children[6].textContent === "2") && `+ready)
+}
+
+// TestModelLate: what the server answers about a model that is served is not shown once it is not.
 func TestModelLate(t *testing.T) {
 	ctx := browser(t)
 	s := serve(t, 1)

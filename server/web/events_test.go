@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/store"
 	"github.com/weirgpu/weir/server/web"
 )
@@ -60,6 +62,7 @@ type site struct {
 	pipes  *pipes
 	client *http.Client
 	token  string // that readers of events send, "" for none
+	beats  atomic.Int64
 }
 
 // open serves a page as weir up does, to an account unless that is nil.
@@ -164,6 +167,8 @@ func (s *site) watch(last string) (events chan event, end func()) {
 		for lines.Scan() {
 			key, value, _ := strings.Cut(lines.Text(), ": ")
 			switch key {
+			case ":":
+				s.beats.Add(1)
 			case "event":
 				e.kind = value
 			case "id":
@@ -227,6 +232,21 @@ func TestState(t *testing.T) {
 		}
 		if c.State != "LOADING" || c.Version != "" || c.Where != "" {
 			t.Errorf("c is %+v", *c)
+		}
+	})
+}
+
+// TestNoVersion: a model of which no version is known, such as one whose configuration cannot be
+// read, has a list of versions that is empty, as who reads it expects a list.
+func TestNoVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served()
+		s.index = []oip.IndexEntry{{Name: "a", State: "UNAVAILABLE", Reason: "no configuration"}}
+		var got struct{ Models []map[string]any }
+		open(t, s, web.Options{}, nil).ask("GET", "/v1/state", "", &got)
+		list, ok := got.Models[0]["versions"].([]any)
+		if !ok || len(list) > 0 || got.Models[0]["reason"] != "no configuration" {
+			t.Errorf("the model is %v", got.Models[0])
 		}
 	})
 }
@@ -403,6 +423,9 @@ func TestEventsEnd(t *testing.T) {
 		}
 		if d := time.Since(began); d != 5*time.Minute {
 			t.Errorf("the stream ended after %v", d)
+		}
+		if n := at.beats.Load(); n < 19 { // pages give up what is silent for 40 s
+			t.Errorf("%d signs of life in five minutes", n)
 		}
 		events, _ = at.watch("")
 		<-events

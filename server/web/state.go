@@ -84,7 +84,7 @@ type Model struct {
 	Version  string    `json:"version"` // that is served, "" for none
 	State    string    `json:"state"`   // LOADING, READY or UNAVAILABLE
 	Reason   string    `json:"reason,omitempty"`
-	Versions []Version `json:"versions"`
+	Versions []Version `json:"versions"` // [] where none is known
 	Device   string    `json:"device"`
 
 	Class   string  `json:"class,omitempty"`
@@ -165,7 +165,8 @@ func modelRows(st *weir.HostStatus, index []oip.IndexEntry) []Model {
 		if !known {
 			i = len(rows)
 			at[e.Name] = i
-			rows = append(rows, Model{Name: e.Name, Device: st.Device, Limit: 1})
+			rows = append(rows, Model{Name: e.Name, Device: st.Device, Limit: 1,
+				Versions: []Version{}})
 		}
 		rows[i].add(e)
 	}

@@ -18,7 +18,10 @@ export function follow(f) {
   listeners.add(f);
   return () => listeners.delete(f);
 }
-const tell = () => listeners.forEach(f => f());
+// A fault of one is said on the console, and keeps nothing from the others or from the next event.
+const tell = () => listeners.forEach(f => {
+  try { f(); } catch (e) { reportError(e); }
+});
 
 // The server's time now.
 export const now = () => Date.now() + skew;
@@ -106,6 +109,8 @@ async function read() {
     clearTimeout(clock);
   }
   last = "";
+  state.server = null; // what one account saw is not for the next
+  for (const list of [state.devices, state.models, state.programs, state.jobs, lanes]) list.clear();
   live(false);
   await refused();
 }

@@ -47,8 +47,9 @@ function share(name) {
     e.preventDefault();
     const sent = Object.keys(fields).filter(key => fields[key].value !== filled[key]);
     const body = Object.fromEntries(sent.map(key => [key, read[key](fields[key])]));
+    const as = Object.fromEntries(sent.map(key => [key, fields[key].value]));
     const done = await act(button, () => post(body), d => `${name}: ${words(d.now)}.`, d => back(sent, d));
-    if (done) for (const key of sent) filled[key] = fields[key].value;
+    if (done) Object.assign(filled, as);
   });
   // A field has what the server says, until a person has changed it.
   function update(m) {
@@ -122,7 +123,10 @@ export function model(main, name) {
     const m = state.models.get(name);
     gone.hidden = !!m;
     there.hidden = badge.hidden = version.hidden = button.hidden = !m;
-    if (!m) return;
+    if (!m) {
+      described = "";
+      return;
+    }
     const [text, look] = stateOf(m), served = m.state === "READY";
     put(say(badge, text), "data-state", look);
     say(version, m.version ? `version ${m.version} on ${m.device}` : "");
