@@ -105,9 +105,9 @@ func (j *Jobs) claim() (job *Job, rest time.Duration, err error) {
 	return job, rest, nil
 }
 
-// took notes that it was an account's turn, which outlasts its jobs: one that hands in the next once
-// the last is gone is not before those who wait. Turns are forgotten that all who wait had theirs
-// after.
+// took notes that it was an account's turn, which outlasts its jobs: one that hands in the next
+// once the last is gone is not before those who wait. A turn is forgotten once all who wait have
+// had theirs after it.
 func took(tx *sql.Tx, account string) error {
 	if _, err := tx.Exec("INSERT INTO jobs_turns SELECT ?, 1 + ifnull(max(turn), 0) FROM "+
 		"jobs_turns WHERE true ON CONFLICT DO UPDATE SET turn = excluded.turn",
