@@ -38,6 +38,7 @@ func (p *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		}
 		if err != nil {
 			s.refusal = err.Error()
+			p.refuses(pod)
 			return nil, refusal(err)
 		}
 	}

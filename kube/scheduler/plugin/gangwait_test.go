@@ -300,3 +300,29 @@ func TestOtherDriversDevicesAreUpstreams(t *testing.T) {
 }
 
 var _ fwk.PermitPlugin = &gate{}
+
+// A pod that was refused a moment before the plug-in was told of the room that the scheduler's
+// queue knew of is tried again, though the queue is told of nothing more.
+func TestTriedTooEarly(t *testing.T) {
+	w := newWorld(t, nodes(1))
+	p := w.plugin
+	full := live.Holder{Key: "full", Node: "a"}
+	for i := range 8 {
+		full.Parts = append(full.Parts, live.Part{Devices: []string{fmt.Sprint("cuda-", i)},
+			Request: place.Request{Count: 1, Units: place.Whole}})
+	}
+	hold := func(f func()) func() {
+		return func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			f()
+		}
+	}
+	for round, name := range []string{"s", "r", "q"} { // the later ones within calm of the first
+		p.told(hold(func() { p.live.Hold(full) }))
+		w.shares(name, 1, "8Gi", "100m", nil)
+		w.eventually("it waits", func() bool { return w.events.said(name+"000 ", "no room") })
+		p.told(hold(func() { p.live.Drop("full") }))
+		w.eventually(fmt.Sprint("it is placed, ", round), func() bool { return w.bound(name) == 1 })
+	}
+}

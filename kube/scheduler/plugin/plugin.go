@@ -44,6 +44,7 @@ type Plugin struct {
 	doomed    map[types.UID]string       // members that are to lose their place, and why
 	changed   uint64                     // counts changes of what nodes and devices are for whom
 	refused   map[string]map[string]bool // by pod's UID: nodes that others refused to it
+	early     early
 
 	fairness sync.Mutex // a leaf: guards fair alone
 	fair     *live.Fair

@@ -23,11 +23,11 @@ func (p *Plugin) watch() error {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{core.Nodes().Informer(), handlerOf(p.nodeIs, p.nodeGone)},
-		{core.Pods().Informer(), handlerOf(p.podIs, p.podGone)},
-		{devices.ResourceSlices().Informer(), handlerOf(p.sliceIs, p.sliceGone)},
-		{devices.ResourceClaims().Informer(), handlerOf(p.claimIs, p.claimGone)},
-		{devices.DeviceClasses().Informer(), handlerOf(p.classIs, p.classIs)},
+		{core.Nodes().Informer(), handlerOf(p, p.nodeIs, p.nodeGone)},
+		{core.Pods().Informer(), handlerOf(p, p.podIs, p.podGone)},
+		{devices.ResourceSlices().Informer(), handlerOf(p, p.sliceIs, p.sliceGone)},
+		{devices.ResourceClaims().Informer(), handlerOf(p, p.claimIs, p.claimGone)},
+		{devices.DeviceClasses().Informer(), handlerOf(p, p.classIs, p.classIs)},
 	} {
 		registration, err := w.informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -39,16 +39,16 @@ func (p *Plugin) watch() error {
 }
 
 // handlerOf calls is for what an object is now, and gone when there is none any more.
-func handlerOf[T any](is, gone func(*T)) cache.ResourceEventHandler {
+func handlerOf[T any](p *Plugin, is, gone func(*T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { is(o.(*T)) },
-		UpdateFunc: func(_, o any) { is(o.(*T)) },
+		AddFunc:    func(o any) { p.told(func() { is(o.(*T)) }) },
+		UpdateFunc: func(_, o any) { p.told(func() { is(o.(*T)) }) },
 		DeleteFunc: func(o any) {
 			if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
 				o = d.Obj
 			}
 			if t, ok := o.(*T); ok {
-				gone(t)
+				p.told(func() { gone(t) })
 			}
 		},
 	}
