@@ -14,8 +14,8 @@ import (
 )
 
 // periodUS is the period of a CPU quota, in microseconds, where a control group says none: the
-// kernel's default (admin-guide/cgroup-v2.rst, cpu.max). Kubelets are told others (cpuCFSQuotaPeriod
-// of KubeletConfiguration).
+// kernel's default (admin-guide/cgroup-v2.rst, cpu.max). Kubelets are told others
+// (cpuCFSQuotaPeriod of KubeletConfiguration).
 const periodUS = 100000
 
 // leastQuotaUS is the lowest quota that the kernel takes (min_cfs_quota_period in kernel/sched).

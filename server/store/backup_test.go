@@ -87,8 +87,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestRestoreMovesLogs: what SQLite left beside the state of a server that was killed goes with that,
-// and is no log of what is brought back.
+// TestRestoreMovesLogs: what SQLite left beside the state of a server that was killed goes with
+// that, and is no log of what is brought back.
 func TestRestoreMovesLogs(t *testing.T) {
 	file, want, blob := backedUp(t)
 	dir := t.TempDir()

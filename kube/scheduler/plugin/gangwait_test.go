@@ -53,7 +53,9 @@ func TestGangIsPlacedWhenNothingWasGivenBack(t *testing.T) {
 		return w.plugin.tainted["a"]
 	})
 	w.shares("h", 2, "8Gi", "100m", member("h", 2))
-	w.eventually("why it waits", func() bool { return w.events.said("h00", "not for this request") })
+	w.eventually("why it waits", func() bool {
+		return w.events.said("h00", "not for this request")
+	})
 	n.Spec.Taints = nil
 	must(w.client.CoreV1().Nodes().Update(t.Context(), n, updateOptions))
 	w.eventually("the gang is placed", func() bool { return w.bound("h") == 2 })
@@ -63,7 +65,9 @@ func TestGangIsPlacedWhenNothingWasGivenBack(t *testing.T) {
 		p.Spec.NodeSelector = map[string]string{"pool": "gangs"}
 	}
 	w.shares("l", 2, "8Gi", "100m", labelled)
-	w.eventually("why it waits", func() bool { return w.events.said("l00", "not for this request") })
+	w.eventually("why it waits", func() bool {
+		return w.events.said("l00", "not for this request")
+	})
 	n = must(w.client.CoreV1().Nodes().Get(t.Context(), "a", getOptions)).DeepCopy()
 	n.Labels["pool"] = "gangs"
 	must(w.client.CoreV1().Nodes().Update(t.Context(), n, updateOptions))

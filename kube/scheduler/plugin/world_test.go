@@ -58,7 +58,8 @@ func newWorld(t *testing.T, before func(*world)) *world {
 		scheduler.WithProfiles(config.Profiles...),
 		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: w.made(t),
-			"Gate": func(context.Context, runtime.Object, frameworkHandle) (frameworkPlugin, error) {
+			"Gate": func(context.Context, runtime.Object, frameworkHandle) (frameworkPlugin,
+				error) {
 				return w.gate, nil
 			}}))
 	if err != nil {
