@@ -49,7 +49,10 @@ function share(name) {
     const body = Object.fromEntries(sent.map(key => [key, read[key](fields[key])]));
     const as = Object.fromEntries(sent.map(key => [key, fields[key].value]));
     const done = await act(button, () => post(body), d => `${name}: ${words(d.now)}.`, d => back(sent, d));
-    if (done) Object.assign(filled, as);
+    if (!done) return;
+    Object.assign(filled, as);
+    // what the answer says was told, too: an undo may come before the next event, which then says as the last did
+    for (const key of sent) told[key] = done.now[key];
   });
   // A field has what the server says, until a person has changed it.
   function update(m) {
