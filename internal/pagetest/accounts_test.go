@@ -153,14 +153,18 @@ func TestSignIn(t *testing.T) {
 	if err := at.book.Grant(t.Context(), "ann", grant); err != nil {
 		t.Fatal(err)
 	}
+	stir := func() { at.askAs(t, "digits", at.tokens["root"]) } // idle streams notice within 15 s
+	stir()
 	b.until(t, "two models", rows+" === 2")
 	if err := at.book.Revoke(t.Context(), "ann", grant); err != nil {
 		t.Fatal(err)
 	}
+	stir()
 	b.until(t, "one model again", rows+" === 1")
 	if err := at.book.RevokeToken(t.Context(), "ann", "test"); err != nil {
 		t.Fatal(err)
 	}
+	stir()
 	b.until(t, "the form once the token is none", form)
 	b.do(t, `import("/assets/feed.js").then(({ state }) => {
 		window.kept = [state.server, ...state.models.values()].filter(v => v).length; })`)
@@ -186,6 +190,16 @@ func TestCopy(t *testing.T) {
 		const f = document.querySelectorAll(".people")[1];
 		f.querySelector("input").value = "new"; f.requestSubmit()`)
 	b.until(t, "the token", `document.querySelector("[readonly]")`)
+	// rights that change while it is shown, which it is once, do not take it away
+	b.do(t, `const real = fetch; window.fetch = (path, o) => real(path, o).then(r => {
+		if (path === "v1/account") setTimeout(() => { window.known = true; }, 100);
+		return r; })`)
+	grant := auth.Grant{Pattern: "other", Rights: auth.Read}
+	if err := at.book.Grant(t.Context(), "root", grant); err != nil {
+		t.Fatal(err)
+	}
+	at.askAs(t, "digits", at.tokens["root"]) // a stream that is idle would notice within 15 s
+	b.until(t, "the rights", `window.known`)
 	b.do(t, `[...document.querySelectorAll("button")].find(b => b.textContent === "Copy").click()`)
 	b.until(t, "the copy", `window.copied === "copy " + document.querySelector("[readonly]").value`)
 	b.until(t, "the message", `document.querySelector("#notes").textContent.includes("is copied")`)

@@ -86,9 +86,23 @@ func paged(s *server.Server, p *web.Page, more ...map[string]http.Handler) *site
 // ask has a model answer a request.
 func (s *site) ask(t *testing.T, model string) {
 	t.Helper()
+	s.askAs(t, model, "")
+}
+
+// askAs does so with a token.
+func (s *site) askAs(t *testing.T, model, token string) {
+	t.Helper()
 	body := `{"inputs":[{"name":"image","datatype":"FP32","shape":[1,1,8,8],"data":[` +
 		strings.Repeat("0,", 63) + `0]}]}`
-	r, err := http.Post(s.url+"/v2/models/"+model+"/infer", "", strings.NewReader(body))
+	q, err := http.NewRequestWithContext(t.Context(), "POST",
+		s.url+"/v2/models/"+model+"/infer", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		q.Header.Set("Authorization", "Bearer "+token)
+	}
+	r, err := http.DefaultClient.Do(q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,14 +19,20 @@ const views = {
   models: { show: model },
   jobs: { name: "Jobs", show: jobs, there: s => s.jobs },
   training: { name: "Training", show: trainings, there: s => s.trainings && may("read", "*") },
-  accounts: { name: "Accounts", show: accounts, there: admin },
-  audit: { name: "Audit", show: audit, there: admin },
+  // what these show does not depend on what is known of rights: the server gives it, or does not
+  accounts: { name: "Accounts", show: accounts, there: admin, steady: true },
+  audit: { name: "Audit", show: audit, there: admin, steady: true },
 };
+
+// The view of the address, and what follows it there.
+function here() {
+  const [key, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  return [Object.hasOwn(views, key) ? views[key] : views[""], ...rest];
+}
 
 function show(first) {
   if (asked()) return ask();
-  const [key, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  const view = Object.hasOwn(views, key) ? views[key] : views[""];
+  const [view, ...rest] = here();
   let argument = rest.join("/");
   try { argument = decodeURIComponent(argument); } catch { /* it is shown as it is */ }
   stop();
@@ -80,7 +86,8 @@ let known = 0;
 follow(() => {
   if (known === state.whole || !state.server || !state.server.accounts) return;
   const now = known = state.whole;
-  know().then(other => other && show(true), () => { if (known === now) known = 0; });
+  // A view that is made anew loses what was typed into it, and a token that is shown once.
+  know().then(other => other && (here()[0].steady ? around() : show(true)), () => { if (known === now) known = 0; });
 });
 
 onRefused(ask);
