@@ -107,16 +107,22 @@ func bareGang(t *testing.T, size int) (*Plugin, []*v1.Pod) {
 	return p, pods
 }
 
-// When one member of a gang finds room for all, the others are tried at once, whatever they wait
-// for.
-func TestSeatsBringAllMembers(t *testing.T) {
-	w := newWorld(t, nodes(1))
-	p := w.plugin
+// allOfNode holds all devices of node a.
+func allOfNode() live.Holder {
 	full := live.Holder{Key: "full", Node: "a"}
 	for i := range 8 {
 		full.Parts = append(full.Parts, live.Part{Devices: []string{fmt.Sprint("cuda-", i)},
 			Request: place.Request{Count: 1, Units: place.Whole}})
 	}
+	return full
+}
+
+// When one member of a gang finds room for all, the others are tried at once, whatever they wait
+// for.
+func TestSeatsBringAllMembers(t *testing.T) {
+	w := newWorld(t, nodes(1))
+	p := w.plugin
+	full := allOfNode()
 	p.mu.Lock()
 	p.live.Hold(full)
 	p.mu.Unlock()
@@ -310,11 +316,7 @@ var _ fwk.PermitPlugin = &gate{}
 func TestTriedTooEarly(t *testing.T) {
 	w := newWorld(t, nodes(1))
 	p := w.plugin
-	full := live.Holder{Key: "full", Node: "a"}
-	for i := range 8 {
-		full.Parts = append(full.Parts, live.Part{Devices: []string{fmt.Sprint("cuda-", i)},
-			Request: place.Request{Count: 1, Units: place.Whole}})
-	}
+	full := allOfNode()
 	hold := func(f func()) func() {
 		return func() {
 			p.mu.Lock()
