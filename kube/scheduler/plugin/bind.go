@@ -63,6 +63,7 @@ func (p *Plugin) bound(pod *v1.Pod) {
 	uid := string(pod.UID)
 	delete(p.pods, uid)
 	delete(p.refused, uid)
+	p.awaits.drop(pod.UID)
 	p.live.Withdraw(seatKey(uid))
 	p.joined(pod)
 	p.fairness.Lock()

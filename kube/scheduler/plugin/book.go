@@ -76,6 +76,7 @@ func (b *book) entry(uid types.UID) *entry {
 func (p *Plugin) claimIs(c *resourceapi.ResourceClaim) {
 	p.mu.Lock()
 	e := p.book.entry(c.UID)
+	before := e.claim
 	var kept []string
 	if !e.gone && (e.claim == nil || !older(c.ResourceVersion, e.claim.ResourceVersion)) {
 		e.claim = c
@@ -83,6 +84,7 @@ func (p *Plugin) claimIs(c *resourceapi.ResourceClaim) {
 	}
 	p.mu.Unlock()
 	p.activate(kept)
+	p.stirs(before, c)
 }
 
 // claimGone notes that the server has a claim no more.

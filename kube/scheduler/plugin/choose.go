@@ -86,7 +86,9 @@ func (p *Plugin) choose(s *state, pod *v1.Pod) ([]live.Choice, error) {
 	if p.pods[uid] == nil {
 		p.live.Saw(s.Request)
 	}
-	p.pods[uid] = pod
+	if p.stored(pod) != nil {
+		p.pods[uid] = pod
+	}
 	if g := gangOf(pod); g.name != "" {
 		if err := p.seatGang(g, pod); err != nil {
 			return nil, err

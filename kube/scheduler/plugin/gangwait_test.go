@@ -10,7 +10,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -289,17 +288,7 @@ func TestLateLossTakesNoNewSeats(t *testing.T) {
 func TestOtherDriversDevicesAreUpstreams(t *testing.T) {
 	w := newWorld(t, func(w *world) {
 		nodes(2)(w)
-		must(w.client.ResourceV1().DeviceClasses().Create(t.Context(), &resourceapi.DeviceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "nic.example.com"},
-			Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
-				CEL: &resourceapi.CELDeviceSelector{
-					Expression: `device.driver == "nic.example.com"`}}}}}, createOptions))
-		node := "b"
-		must(w.client.ResourceV1().ResourceSlices().Create(t.Context(), &resourceapi.ResourceSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: "b-nic"},
-			Spec: resourceapi.ResourceSliceSpec{Driver: "nic.example.com", NodeName: &node,
-				Pool:    resourceapi.ResourcePool{Name: "b", Generation: 1, ResourceSliceCount: 1},
-				Devices: []resourceapi.Device{{Name: "eth0"}}}}, createOptions))
+		w.nic("b")
 	})
 	w.claim("nic", wish{class: "nic.example.com"})
 	w.pod("nic", nil, "nic")

@@ -45,6 +45,7 @@ type Plugin struct {
 	changed   uint64                     // counts changes of what nodes and devices are for whom
 	refused   map[string]map[string]bool // by pod's UID: nodes that others refused to it
 	early     early
+	awaits    awaits
 
 	fairness sync.Mutex // a leaf: guards fair alone
 	fair     *live.Fair
@@ -69,7 +70,7 @@ func newAt(ctx context.Context, from runtime.Object, h fwk.Handle,
 		return nil, err
 	}
 	p := &Plugin{handle: h, args: args, clock: c, inventory: newInventory(), book: newBook(),
-		selectors: newSelectors(), pods: map[string]*v1.Pod{},
+		selectors: newSelectors(), awaits: newAwaits(), pods: map[string]*v1.Pod{},
 		running: map[string]*v1.Pod{}, gangs: map[string]*gang{},
 		doomed: map[types.UID]string{}, refused: map[string]map[string]bool{}, fair: live.NewFair()}
 	p.live, err = live.New(live.Options{Policy: policy, Workload: args.workload()})

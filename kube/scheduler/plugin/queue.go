@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -14,7 +15,7 @@ import (
 // PreEnqueue implements fwk.PreEnqueuePlugin: a pod waits until its claims are there, and one of a
 // gang until all of that are.
 func (p *Plugin) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
-	if status := p.inner.PreEnqueue(ctx, pod); !status.IsSuccess() {
+	if status := p.claimed(ctx, pod); !status.IsSuccess() {
 		return status
 	}
 	p.tag(pod)
@@ -26,6 +27,10 @@ func (p *Plugin) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
 		return nil
 	}
 	p.mu.Lock()
+	if p.stored(pod) == nil {
+		p.mu.Unlock()
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod is deleted")
+	}
 	others, err := p.arrives(g, pod)
 	p.mu.Unlock()
 	p.tryAgain(others)
@@ -78,9 +83,13 @@ func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	return x.UID < y.UID
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: what may give a place to a pod that had none.
+// EventsToRegister implements fwk.EnqueueExtensions: what may give a place to a pod that had none,
+// but for claims that are made or written (await.go).
 func (p *Plugin) EventsToRegister(ctx context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events, err := p.inner.EventsToRegister(ctx)
+	events = slices.DeleteFunc(events, func(e fwk.ClusterEventWithHint) bool {
+		return e.Event.Resource == fwk.ResourceClaim
+	})
 	return append(events,
 		fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: fwk.Pod,
 			ActionType: fwk.Delete | fwk.UpdatePodScaleDown}},

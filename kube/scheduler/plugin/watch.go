@@ -74,6 +74,7 @@ func (p *Plugin) podIs(pod *v1.Pod) {
 		return
 	}
 	if pod.Spec.NodeName == "" {
+		p.look(pod.UID)
 		return
 	}
 	p.mu.Lock()
@@ -105,6 +106,7 @@ func (p *Plugin) podGone(pod *v1.Pod) {
 	delete(p.pods, uid)
 	delete(p.running, uid)
 	delete(p.refused, uid)
+	p.awaits.drop(pod.UID)
 	rejected := p.leaves(pod)
 	p.mu.Unlock()
 	p.fairness.Lock()

@@ -256,6 +256,11 @@ type wish struct {
 
 // claim makes a claim of some requests.
 func (w *world) claim(name string, wishes ...wish) {
+	must(w.client.ResourceV1().ResourceClaims("default").Create(w.t.Context(),
+		w.newClaim(name, wishes...), metav1.CreateOptions{}))
+}
+
+func (w *world) newClaim(name string, wishes ...wish) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
 	for i, v := range wishes {
 		if v.class == "" {
@@ -280,8 +285,7 @@ func (w *world) claim(name string, wishes ...wish) {
 		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{
 			Name: fmt.Sprint("r", i), Exactly: r})
 	}
-	must(w.client.ResourceV1().ResourceClaims("default").Create(w.t.Context(), c,
-		metav1.CreateOptions{}))
+	return c
 }
 
 func configOf(parameters string) resourceapi.DeviceClaimConfiguration {
@@ -327,6 +331,20 @@ func (w *world) devices(claim string) (all []string) {
 		}
 	}
 	return all
+}
+
+// nic makes a device of another driver, of a class of its own.
+func (w *world) nic(node string) {
+	must(w.client.ResourceV1().DeviceClasses().Create(w.t.Context(), &resourceapi.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "nic.example.com"},
+		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
+			CEL: &resourceapi.CELDeviceSelector{
+				Expression: `device.driver == "nic.example.com"`}}}}}, metav1.CreateOptions{}))
+	must(w.client.ResourceV1().ResourceSlices().Create(w.t.Context(), &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: node + "-nic"},
+		Spec: resourceapi.ResourceSliceSpec{Driver: "nic.example.com", NodeName: &node,
+			Pool:    resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+			Devices: []resourceapi.Device{{Name: "eth0"}}}}, metav1.CreateOptions{}))
 }
 
 // delete deletes a pod and, as the controllers would, what its claims have.
