@@ -166,8 +166,8 @@ func (p *Plugin) behind(pod *v1.Pod) bool {
 	return false
 }
 
-// stirs has pods tried that a claim may have kept from a place: that which it was made for, or those
-// that use it, or all where it gave something back. Of one that is new nothing was before.
+// stirs has pods tried that a claim may have kept from a place: that which it was made for, or
+// those that use it, or all where it gave something back. Of one that is new nothing was before.
 func (p *Plugin) stirs(before, now *resourceapi.ResourceClaim) {
 	if owner := metav1.GetControllerOf(now); owner != nil && owner.Kind == "Pod" {
 		p.look(owner.UID)

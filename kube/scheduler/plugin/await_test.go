@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The scheduler's queue is not to look at all pods that wait for each claim that is made or written:
-// it does for events that a plug-in asks for.
+// The scheduler's queue is not to look at all pods that wait for each claim that is made or
+// written: it does for events that a plug-in asks for.
 func TestQueueIsNotAskedForEachClaim(t *testing.T) {
 	w := newWorld(t, nodes(1))
 	all, err := w.plugin.EventsToRegister(t.Context())
