@@ -28,6 +28,7 @@ import (
 	"syscall"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -105,6 +106,9 @@ func (b *bench) run(ctx context.Context, only string) error {
 	if !ok {
 		return fmt.Errorf("-only %s: there are rate, arrivals, gang, preempt and policy", only)
 	}
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
 	if err := b.chart(ctx, true); err != nil {
 		return err
 	}
@@ -118,6 +122,19 @@ func (b *bench) run(ctx context.Context, only string) error {
 	}
 	if len(b.result.Missed) > 0 {
 		return errMissed
+	}
+	return nil
+}
+
+// empty is an error where the cluster has pods: they would be counted.
+func (b *bench) empty(ctx context.Context) error {
+	pods, err := b.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if n := len(pods.Items); n > 0 {
+		return fmt.Errorf("%s has %d pods, such as %s: delete them, or begin a cluster anew",
+			b.server, n, pods.Items[0].Name)
 	}
 	return nil
 }
