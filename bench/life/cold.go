@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -47,6 +48,10 @@ type coldModel struct {
 	Load  float64 `json:"load_ms"`
 	Ratio float64 `json:"ratio"` // of the two, in the median of rounds
 	Bound float64 `json:"bound"`
+	// Echo is what the same requests take of a server that does nothing, after a start as well:
+	// less than Start and Echo no answer can take. Least is what Ratio would be then.
+	Echo  float64 `json:"echo_ms"`
+	Least float64 `json:"least_ratio"`
 }
 
 func (r *coldResult) ok() bool {
@@ -59,8 +64,8 @@ func (r *coldResult) ok() bool {
 type coldSite struct {
 	folder, cache string
 	server        *server.Server
-	http          *http.Server
-	client        client.Client
+	http, nothing *http.Server
+	client, echo  client.Client
 }
 
 // cold starts each model so often, in this process and in a server, in turn. Files are in the page
@@ -76,7 +81,9 @@ func cold(n int) (_ *coldResult, err error) {
 	if err := errors.Join(os.Mkdir(x.cache, 0o700), x.begin()); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, x.http.Close(), x.server.Close()) }()
+	defer func() {
+		err = errors.Join(err, x.http.Close(), x.nothing.Close(), x.server.Close())
+	}()
 	r := &coldResult{}
 	for _, name := range coldModels {
 		m, err := x.measure(name, n)
@@ -96,13 +103,29 @@ func (x *coldSite) begin() (err error) {
 		return err
 	}
 	x.http = server.HTTP(x.server, slog.New(slog.DiscardHandler))
-	err = x.server.LoadAll(context.Background(), nil)
-	on, e := net.Listen("tcp", "127.0.0.1:0")
-	if err = errors.Join(err, e); err != nil {
+	answer := make([]byte, 4096)
+	x.nothing = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write(answer)
+	})}
+	err = errors.Join(x.server.LoadAll(context.Background(), nil),
+		listen(&x.client, func(on net.Listener) error { return x.server.Serve(on, x.http) }),
+		listen(&x.echo, x.nothing.Serve))
+	if err != nil {
 		return errors.Join(err, x.server.Close())
 	}
-	x.client = client.Client{URL: "http://" + on.Addr().String()}
-	go func() { _ = x.server.Serve(on, x.http) }()
+	return nil
+}
+
+// listen serves on a port of loopback, which c asks.
+func listen(c *client.Client, serve func(net.Listener) error) error {
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	c.URL = "http://" + on.Addr().String()
+	go func() { _ = serve(on) }()
 	return nil
 }
 
@@ -134,9 +157,13 @@ func (x *coldSite) measure(name string, n int) (*coldModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	var alone, served, loads, ratios []float64
+	var alone, served, loads, ratios, echoes, least []float64
 	for i := range n + 1 {
 		a, err := x.start(path, weir.Inputs{input: picture})
+		if err != nil {
+			return nil, err
+		}
+		e, err := x.exchange(p)
 		if err != nil {
 			return nil, err
 		}
@@ -149,10 +176,11 @@ func (x *coldSite) measure(name string, n int) (*coldModel, error) {
 		}
 		alone, served, loads = append(alone, a), append(served, s), append(loads, load)
 		ratios = append(ratios, s/a)
+		echoes, least = append(echoes, e), append(least, (a+e)/a)
 	}
 	return &coldModel{Model: name, Start: claims.Median(alone),
 		Served: claims.Median(served), Load: claims.Median(loads), Ratio: claims.Median(ratios),
-		Bound: mostCold}, nil
+		Bound: mostCold, Echo: claims.Median(echoes), Least: claims.Median(least)}, nil
 }
 
 // start opens a model and runs it once, and returns how many milliseconds that took.
@@ -170,30 +198,38 @@ func (x *coldSite) start(path string, in weir.Inputs) (ms float64, err error) {
 	return ms, errors.Join(err, m.Close())
 }
 
+// exchange sends to who does nothing what serve sends, and returns how many milliseconds that took.
+func (x *coldSite) exchange(p *client.Prepared) (ms float64, err error) {
+	began := time.Now()
+	err = errors.Join(post(x.echo.URL), x.echo.Send(context.Background(), p))
+	return sinceMS(began), err
+}
+
 // serve has the server load a model and answer one request, and then unload it.
 func (x *coldSite) serve(name string, p *client.Prepared) (ms, load float64, err error) {
 	ctx := context.Background()
 	began := time.Now()
-	if err := x.post("/v2/repository/models/" + name + "/load"); err != nil {
+	if err := post(x.client.URL + "/v2/repository/models/" + name + "/load"); err != nil {
 		return 0, 0, err
 	}
 	load = sinceMS(began)
 	if err := x.client.Send(ctx, p); err != nil {
 		return 0, 0, err
 	}
-	return sinceMS(began), load, x.post("/v2/repository/models/" + name + "/unload")
+	return sinceMS(began), load, post(x.client.URL + "/v2/repository/models/" + name + "/unload")
 }
 
 // post asks for what has no body.
-func (x *coldSite) post(path string) error {
-	r, err := http.Post(x.client.URL+path, "", nil)
+func post(url string) error {
+	r, err := http.Post(url, "", nil)
 	if err != nil {
 		return err
 	}
 	if r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", path, r.Status)
+		err = fmt.Errorf("%s: %s", url, r.Status)
 	}
-	return errors.Join(err, r.Body.Close())
+	_, e := io.Copy(io.Discard, r.Body) // so that the connection is kept
+	return errors.Join(err, e, r.Body.Close())
 }
 
 func sinceMS(t time.Time) float64 { return float64(time.Since(t)) / float64(time.Millisecond) }
