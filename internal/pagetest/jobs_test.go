@@ -33,21 +33,18 @@ func pictures(t *testing.T, n int) *bytes.Reader {
 	return bytes.NewReader(b.Bytes())
 }
 
-// TestServerJobs: the page shows batch jobs with their progress and log, saves a result, cancels a
-// job and removes one.
-func TestServerJobs(t *testing.T) {
-	ctx := browser(t)
+// jobsPage is a server with a page of batch jobs, which run.
+func jobsPage(t *testing.T) (*jobs.Jobs, *site) {
+	t.Helper()
 	state, err := store.Open(t.Context(), t.TempDir(), store.Options{}, audit.Room, auth.Room,
 		jobs.Room)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer state.Close()
 	s, err := server.New(server.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
 	if err := s.LoadAll(t.Context(), []server.Source{{Name: "digits", Version: 1,
 		Open: func() (*weir.Model, error) { return weir.Load(digits.Model) }}}); err != nil {
 		t.Fatal(err)
@@ -56,7 +53,6 @@ func TestServerJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.Close(t.Context())
 	p := web.New(s, web.Options{Jobs: func() (rows []web.Job) {
 		list, _ := j.List(t.Context(), 100)
 		for _, x := range list {
@@ -66,8 +62,23 @@ func TestServerJobs(t *testing.T) {
 		}
 		return rows
 	}})
-	b, at := newTab(t, ctx), paged(s, p, j.Routes())
-	defer at.close()
+	at := paged(s, p, j.Routes())
+	t.Cleanup(func() {
+		at.close()
+		j.Close(t.Context())
+		if err := errors.Join(s.Close(), state.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return j, at
+}
+
+// TestServerJobs: the page shows batch jobs with their progress and log, saves a result, cancels a
+// job and removes one.
+func TestServerJobs(t *testing.T) {
+	ctx := browser(t)
+	j, at := jobsPage(t)
+	b := newTab(t, ctx)
 	make := func(key string, n int) {
 		t.Helper()
 		if _, _, err := j.Make(t.Context(), jobs.Asked{Key: key, Model: "digits", Size: -1},
