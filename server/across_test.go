@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -173,22 +174,35 @@ func TestSuspects(t *testing.T) {
 	s := begin(t, Options{}, picking())
 	v := batches(t, s, "pick", 4, 4)
 	var batch []*task
-	for i, account := range []string{"ann", "bob"} {
+	for i, account := range []string{"ann", "bob", "eve"} {
 		batch = append(batch, &task{rows: 1, account: account, weight: 1,
 			in: weir.Inputs{"i": tensor.From([]int64{int64(7 * i)}, 1)}})
 	}
 	if err := v.run(t.Context(), batch, func() {}); err != nil || batch[0].err != nil ||
-		!errors.Is(batch[1].err, weir.ErrInput) {
-		t.Fatalf("%v: %v, %v", err, batch[0].err, batch[1].err)
+		!errors.Is(batch[1].err, weir.ErrInput) || !errors.Is(batch[2].err, weir.ErrInput) {
+		t.Fatalf("%v: %v, %v, %v", err, batch[0].err, batch[1].err, batch[2].err)
 	}
 	batch[0].free()
-	v.oneByOne(t.Context(), batch, v.used(batch)-time.Hour)
+	before := v.used(batch) - time.Hour
+	v.oneByOne(t.Context(), batch, before)
 	batch[0].free()
-	if ann, bob := batch[0].owes, batch[1].owes; ann <= 0 || ann >= time.Hour || bob < time.Hour {
-		t.Errorf("of an hour in vain ann pays %v, bob %v", ann, bob)
+	ann, bob, eve := batch[0].owes, batch[1].owes, batch[2].owes
+	if ann <= 0 || ann >= time.Hour/2 || bob < time.Hour/2 || eve < time.Hour/2 {
+		t.Errorf("of an hour in vain ann pays %v, bob %v, eve %v", ann, bob, eve)
 	}
-	if v.suspects.has("ann") || !v.suspects.has("bob") {
-		t.Error("bob is why")
+	if all := v.used(batch) - before; ann+bob+eve != all {
+		t.Errorf("of %v they pay %v", all, ann+bob+eve)
+	}
+	if v.suspects.has("ann") || !v.suspects.has("bob") || !v.suspects.has("eve") {
+		t.Error("bob and eve are why")
+	}
+	batch = batch[:2]
+	batch[0].account, batch[1].account = "cat", "dan"
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := v.run(over, batch, func() {}); !errors.Is(err, context.Canceled) ||
+		v.suspects.has("cat") || v.suspects.has("dan") {
+		t.Errorf("a batch that nobody waits for: %v, and %v are why", err, v.suspects.until)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var of suspects
