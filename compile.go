@@ -10,6 +10,8 @@ import (
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // wanted is what a variant is compiled for: all that compiling needs to know of a request.
@@ -186,10 +188,34 @@ func (m *model) prepare(ctx context.Context, w wanted) (*variant, *cache.Compile
 	c, err := m.plan(ctx, plan.Options{Target: m.target, Shapes: w.shapes,
 		Threads: m.pool.Threads(), Passes: m.passes})
 	if t := m.tenancy.Load(); err == nil && t != nil {
-		_, limit := t.memory()
-		c = c.Within(ctx, limit)
+		c, err = m.within(ctx, t, c, w.bytes)
 	}
 	return v, c, err
+}
+
+// within is a plan that the cap of the model's job has room for, where there is one; else c, for
+// which the cap is to be raised. The error is a share.ErrNever where no cap will have room for a
+// plan, beside inputs of so many bytes in the same memory.
+func (m *model) within(ctx context.Context, t *tenancy, c *cache.Compiled, given int64) (
+	*cache.Compiled, error) {
+	ever := t.most.Load()
+	most := ever
+	if has := m.device.Info().MemoryBytes; has > 0 && !t.lends() {
+		most = min(most, has-given) // as fits has it
+	}
+	_, limit := t.memory()
+	c = c.Within(ctx, min(limit, most))
+	n := c.Plan.PeakBytes(1)
+	if n <= most || limit < most && c.Within(ctx, most).Plan.PeakBytes(1) <= most {
+		return c, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // there may be a smaller plan, which was not made
+	}
+	return nil, &kindError{share.ErrNever, fmt.Errorf("graph %q: these shapes need %v beside "+
+		"inputs of %v, cap %v at the most: %w: lower the sizes of the inputs, or raise memory",
+		c.Plan.Graph.Name, share.Bytes(n).About(), share.Bytes(given).About(),
+		share.Bytes(ever).About(), core.ErrOverCap)}
 }
 
 // load makes the session of a variant from its plan; m.compiling is held, and m.running counts the

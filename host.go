@@ -315,6 +315,7 @@ func (h *Host) tenant(m *model, job *broker.Job, j *Job, c *cache.Compiled,
 		t.hosted = seat.NewHosted(job.Name(), t.most(), h.machine.Host)
 		y.host = t.hosted
 	}
+	y.most.Store(int64(h.broker.Status().Memory))
 	y.memory = func() (held, limit int64) {
 		n := share.Bytes(0) // that count as if they were there
 		if w := y.with.Load(); w != nil {

@@ -35,6 +35,7 @@ type tenancy struct {
 	weights, arenas, host device.Quota // host is nil where the device's memory is the host's
 
 	memory   func() (held, limit int64) // what the job holds, and its cap
+	most     atomic.Int64               // that the cap will ever be
 	forecast func(p *plan.Plan)         // tells the policy what iterations of a plan take
 	leave    func()                     // ends the job
 }

@@ -1,10 +1,12 @@
 package weir
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
 	"github.com/weirgpu/weir/internal/seat"
+	"github.com/weirgpu/weir/share"
 )
 
 // offered is done once the first host offers what it shares to jobs that are no models, such as
@@ -17,7 +19,13 @@ func offer() { seat.Of = func(host any) seat.Shop { return host.(*Host).shop() }
 // shop is what the host shares.
 func (h *Host) shop() seat.Shop {
 	return seat.Shop{Machine: h.machine, Broker: h.broker, Enter: h.guest, Left: h.guestLeft,
-		Kind: func(err error) error { return classify(err, ErrOption) }}
+		Bound: func(t any, most share.Bytes) { t.(*Tenant).bound(most) },
+		Kind:  func(err error) error { return classify(err, ErrOption) }}
+}
+
+// bound is seat.Shop's Bound.
+func (t *Tenant) bound(most share.Bytes) {
+	t.model.tenancy.Load().most.Store(int64(cmp.Or(most, t.host.broker.Status().Memory)))
 }
 
 // guest keeps the machine open until [Host.guestLeft].

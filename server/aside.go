@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/seat"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -131,20 +134,51 @@ func (s *Server) freed(ctx context.Context, want weir.Bytes) weir.Bytes {
 	return s.Free()
 }
 
-// roomy does what takes memory, and once more without versions that a rollback would serve where
-// there was too little.
+// lacks reports an error of admission, or of a share, for want of memory that others could give:
+// more than the device has they could not, or than the job's own cap.
+func lacks(err error) bool { return outgrows(err) && !errors.Is(err, core.ErrOverCap) }
+
+// outgrows is lacks of a request, for which the version's cap is raised as far as it may be.
+func outgrows(err error) bool {
+	return errors.Is(err, weir.ErrMemory) && !errors.Is(err, share.ErrNever)
+}
+
+// roomy does what a job is promised memory for, and once more without versions that a rollback
+// would serve where there was too little.
 func (s *Server) roomy(ctx context.Context, do func() error) error {
 	err := do()
-	if errors.Is(err, weir.ErrMemory) && s.hurry(ctx, true) {
+	if lacks(err) && s.hurry(ctx, true) {
 		return do()
 	}
 	return err
 }
 
-// roomy is Server.roomy, unless the version has all that its cap lets it have.
+// roomy is Server.roomy of a request, unless the version could have all that it will ever have.
 func (v *version) roomy(ctx context.Context, do func() error) error {
-	if most := weir.Bytes(v.most.Load()); most > 0 && v.job.Usage().Share.Memory >= most {
+	err := do()
+	if outgrows(err) && !v.full() && v.server.hurry(ctx, true) {
 		return do()
 	}
-	return v.server.roomy(ctx, do)
+	return err
+}
+
+// full reports whether a version has, or finds left, all the memory that it may ever have.
+func (v *version) full() bool {
+	now := v.job.Usage().Share
+	return v.left(&now) >= v.ceiling()-now.Memory
+}
+
+// ceiling is the most memory that a version may ever have.
+func (v *version) ceiling() weir.Bytes {
+	most := v.server.host.Status().Memory
+	if own := weir.Bytes(v.most.Load()); own > 0 {
+		most = min(most, own)
+	}
+	return most
+}
+
+// bound sets the cap of its own that a version has, 0 for none.
+func (v *version) bound(most weir.Bytes) {
+	v.most.Store(int64(most))
+	seat.Of(v.server.host).Bound(v.job, most)
 }

@@ -226,8 +226,14 @@ func (v *version) queueing(b *batching) {
 
 // short reports whether there is too little memory to try more.
 func (v *version) short() bool {
+	if !v.room.open || v.server.o.Lend {
+		return false
+	}
 	want := spare * v.job.Usage().Share.Memory
-	return v.room.open && !v.server.o.Lend && v.server.freed(v.life, want) < want
+	if want > v.ceiling() {
+		return v.server.Free() < want // nothing leaves for what it may not have
+	}
+	return v.server.freed(v.life, want) < want
 }
 
 // begin finds values that a model takes, and computes them row by row. It returns how long a row

@@ -259,17 +259,19 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 	return err
 }
 
-// prepareNew prepares those of versions that were not taken back, for which what a rollback would
-// serve makes room. The model's turn is held.
+// prepareNew prepares those of versions that were not taken back. What a rollback would serve makes
+// room for those that are ready. The model's turn is held.
 func (s *Server) prepareNew(ctx context.Context, m *model, list []*fresh, why occasion) {
 	list = slices.DeleteFunc(slices.Clone(list), func(f *fresh) bool { return f.v != nil })
 	if len(list) == 0 {
 		return
 	}
-	s.mu.Lock()
-	m.clear()
-	s.mu.Unlock()
 	s.prepare(ctx, list, why)
+	if slices.ContainsFunc(list, func(f *fresh) bool { return f.err == nil }) {
+		s.mu.Lock()
+		m.clear()
+		s.mu.Unlock()
+	}
 }
 
 // linger is how long an unload waits for requests under way.

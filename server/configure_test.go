@@ -496,11 +496,21 @@ func TestUnloadAnswers(t *testing.T) {
 }
 
 // TestNoRoom: a model for which there is no memory is refused with what there is and what to do,
-// and those that are served go on.
+// and those that are served go on. Nobody is told to unload others where that would not help.
 func TestNoRoom(t *testing.T) {
+	for memory, want := range map[weir.Bytes]string{
+		weir.MiB: "of 1MiB: not enough device memory left, whatever others leave: lower its memory",
+		8_000_000: "of the device's 7.63MiB (8000000B) are promised: unload a model, or have one " +
+			"take less",
+	} {
+		noRoom(t, memory, want)
+	}
+}
+
+func noRoom(t *testing.T, memory weir.Bytes, want string) {
+	t.Helper()
 	from := &shelf{}
-	s := begin(t, Options{Catalogue: from, Host: weir.HostOptions{Memory: weir.MiB}},
-		times("m", 1))
+	s := begin(t, Options{Catalogue: from, Host: weir.HostOptions{Memory: memory}}, times("m", 1))
 	big := written("big", `graph "big" {
 	  opset "" 17
 	  input %x: float32[1000,1000]
@@ -509,12 +519,14 @@ func TestNoRoom(t *testing.T) {
 	}`)
 	from.put("big", big)
 	err := s.LoadModel(t.Context(), "big", nil)
-	if oip.KindOf(err) != oip.Unavailable || !strings.Contains(err.Error(), "1MiB are promised") ||
-		!strings.Contains(err.Error(), "unload a model") {
+	if oip.KindOf(err) != oip.Unavailable || !strings.Contains(err.Error(), want) {
 		t.Errorf("no room: %v", err)
 	}
 	if y, _, err := product(t.Context(), s, "m", ""); y != 1 || err != nil {
 		t.Errorf("then the other answers %v (%v)", y, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -19,14 +19,17 @@ func (s *Server) SetPolicy(name string) error {
 	was := s.keeps
 	s.keeps = keeps
 	s.mu.Unlock()
-	if !keeps {
-		s.hurry(s.life, true)
-	}
 	err := s.host.SetPolicy(name)
+	admits := err == nil || errors.Is(err, weir.ErrOption) || errors.Is(err, weir.ErrClosed)
+	if !admits && s.hurry(s.life, true) {
+		err = s.host.SetPolicy(name)
+	}
 	if err != nil {
 		s.mu.Lock()
 		s.keeps = was
 		s.mu.Unlock()
+	} else if !keeps {
+		s.hurry(s.life, true)
 	}
 	return err
 }
@@ -69,7 +72,7 @@ func (s *Server) setShare(name string, to weir.Share) (before weir.Share, err er
 			err = v.job.SetShare(to)
 		}
 		if err == nil && to.Memory > 0 && to.Memory != now.Memory {
-			v.most.Store(int64(to.Memory))
+			v.bound(to.Memory)
 			if to.Memory > now.Memory {
 				v.widen()
 			}

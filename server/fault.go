@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/admit"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/share"
 )
 
 // httpError is an error that HTTP alone has, with its status.
@@ -56,7 +57,8 @@ func fault(err error) *oip.Fault {
 	case errors.Is(err, weir.ErrMemory), errors.Is(err, weir.ErrClosed):
 		f.Kind = oip.Unavailable
 	}
-	if f.Kind == oip.Unavailable || f.Kind == oip.Late {
+	again := !errors.Is(err, share.ErrNever)
+	if again && (f.Kind == oip.Unavailable || f.Kind == oip.Late) {
 		f.RetryAfter = retry
 	}
 	return f

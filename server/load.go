@@ -210,16 +210,16 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	s.mu.Lock()
 	most, kept := f.model.terms.Memory, f.model.terms.Keep
 	s.mu.Unlock()
-	v.most.Store(int64(most))
 	j := weir.Job{Name: s.jobName(v), Shapes: f.shapes,
 		Share: weir.Share{Class: weir.Opportunistic, Memory: most, Elastic: s.o.Lend,
 			Keep: kept}}
-	if v.job, err = s.fit(ctx, v, &j); errors.Is(err, weir.ErrMemory) && s.makeRoom(ctx) {
+	if v.job, err = s.fit(ctx, v, &j); lacks(err) && s.makeRoom(ctx) {
 		v.job, err = s.fit(ctx, v, &j)
 	}
 	if err != nil {
 		return nil, err
 	}
+	v.bound(most)
 	v.life, v.end = context.WithCancel(s.life)
 	v.room.open, v.room.least = len(j.Shapes) > 0 || j.Memory > 0, v.job.Usage().Share.Memory
 	s.mu.Lock()
@@ -272,7 +272,7 @@ func (s *Server) fit(ctx context.Context, v *version, j *weir.Job) (t *weir.Tena
 		t, err = s.admitted(ctx, v, j)
 		return err
 	})
-	if !errors.Is(err, weir.ErrMemory) {
+	if !lacks(err) {
 		return t, err
 	}
 	select {
@@ -295,7 +295,10 @@ func (s *Server) fit(ctx context.Context, v *version, j *weir.Job) (t *weir.Tena
 func (s *Server) admitted(ctx context.Context, v *version, j *weir.Job) (*weir.Tenant, error) {
 	t, err := s.host.Admit(ctx, v.on, *j)
 	if len(j.Shapes) > 0 && !errors.Is(err, weir.ErrMemory) && err != nil {
-		j.Shapes, j.Memory = nil, cmp.Or(j.Memory, min(s.freed(ctx, unknownNeed), unknownNeed))
+		j.Shapes = nil
+		if j.Memory == 0 {
+			j.Memory = min(s.freed(ctx, unknownNeed), unknownNeed)
+		}
 		t, err = s.host.Admit(ctx, v.on, *j)
 	}
 	return t, err

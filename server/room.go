@@ -30,7 +30,7 @@ const spare = 2
 func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, error) {
 	r, err := v.on.Run(ctx, in)
 	switch {
-	case !v.room.open || err != nil && !errors.Is(err, weir.ErrMemory):
+	case !v.room.open || err != nil && !outgrows(err):
 		return r, err
 	case err != nil && v.server.o.Lend && v.job.Usage().Shared == 0:
 		why := err
@@ -98,7 +98,8 @@ func (v *version) left(now *weir.Share) weir.Bytes {
 // ease promises a version more than it holds, if there is some left. What a rollback would serve
 // leaves for it, and no request waits until it has.
 func (v *version) ease() {
-	if v.server.Free() < spare*v.job.Usage().Memory {
+	u := v.job.Usage()
+	if now := &u.Share; v.left(now) < min(spare*u.Memory, v.ceiling())-now.Memory {
 		v.server.depart(true)
 	}
 	_ = v.promise(v.server.life, func(share *weir.Share) error {
@@ -112,16 +113,14 @@ func (v *version) ease() {
 	}) // without it plans make room for each other, which takes time and nothing else
 }
 
-// grow is larger, with the memory that is lent if that is what it takes: not where the version has
-// a cap of its own, which more would not lift.
+// grow is larger, with the memory that is lent if that is what it takes.
 func (v *version) grow(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
 	var r weir.Result
 	err := v.roomy(ctx, func() (err error) {
 		r, err = v.larger(ctx, in, why)
 		return err
 	})
-	own := v.queue == nil || v.most.Load() > 0
-	if errors.Is(err, weir.ErrMemory) && !own && v.server.recall(ctx) {
+	if outgrows(err) && v.queue != nil && !v.full() && v.server.recall(ctx) {
 		return v.larger(ctx, in, why)
 	}
 	return r, err

@@ -152,6 +152,35 @@ func TestAsideTakesNoPlace(t *testing.T) {
 	}
 }
 
+// TestLeavesForAPolicy: what a rollback would serve leaves once a policy is there under which
+// nothing is kept, though that had let it in.
+func TestLeavesForAPolicy(t *testing.T) {
+	var opens atomic.Int64
+	s := twoVersions(t, Options{}, opened(times("m", 1), &opens), opened(times("m", 2), &opens))
+	if err := s.SetPolicy("mps"); err != nil || len(s.Status().Jobs) != 1 {
+		t.Errorf("%d jobs (%v)", len(s.Status().Jobs), err)
+	}
+}
+
+// TestLeavesForItsNumber: what a rollback would serve leaves for other content of its number, which
+// jobs are told by, also where the newest version stays.
+func TestLeavesForItsNumber(t *testing.T) {
+	var opens atomic.Int64
+	one, two := opened(times("m", 1), &opens), opened(times("m", 2), &opens)
+	s := twoVersions(t, Options{}, one, two)
+	one.Mark = "other content"
+	from := &shelf{}
+	from.put("m", one, two)
+	s.o.Catalogue = from
+	if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+		t.Fatal(err)
+	}
+	s.background.Wait()
+	if m := s.models["m"]; len(m.served) != 2 || len(m.left) != 0 {
+		t.Errorf("%d versions are served, %d kept", len(m.served), len(m.left))
+	}
+}
+
 // TestTakenBackKeeps: what a rollback serves keeps as much as its model is to keep by then, for
 // which what others would roll back to makes room.
 func TestTakenBackKeeps(t *testing.T) {

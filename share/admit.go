@@ -11,13 +11,20 @@ var (
 	ErrNoMemory = errors.New("not enough device memory left")
 	// ErrNoCompute: the device has promised its compute to others.
 	ErrNoCompute = errors.New("not enough device compute left")
+	// ErrNever is an [ErrNoMemory]: there would be too little if all others had left.
+	ErrNever = fmt.Errorf("%w, whatever others leave", ErrNoMemory)
 )
 
 // FitsMemory returns nil if the job's memory fits beside that of the snapshot's jobs, which do not
 // include it, in lanes where there are any, else an [ErrNoMemory] that says what would. It fits if
 // there is room for what is set apart for all of them, and for that of which any one of them holds
-// most beside: whatever is asked back, each can then be given its cap.
+// most beside: whatever is asked back, each can then be given its cap. It is an [ErrNever] where it
+// would not fit beside none.
 func (s *Snapshot) FitsMemory(j *JobState) error {
+	if n := j.Memory.Cap; n > s.Memory {
+		return fmt.Errorf("wants %v of %v: %w: lower its memory", n.About(), s.Memory.About(),
+			ErrNever)
+	}
 	if s.Lanes > 0 {
 		_, err := s.Lane(j)
 		return err

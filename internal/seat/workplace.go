@@ -18,6 +18,9 @@ type Shop struct {
 	// Enter keeps the machine open until Left; the error is that of a host that is closed.
 	Enter func() error
 	Left  func()
+	// Bound tells a *weir.Tenant the most that its cap will ever be, 0 for what the device has: its
+	// Runs that need more are refused with a share.ErrNever.
+	Bound func(tenant any, most share.Bytes)
 	// Kind gives an error of the broker the kind that package weir promises.
 	Kind func(error) error
 }

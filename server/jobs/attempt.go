@@ -15,6 +15,7 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/store"
+	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
@@ -72,7 +73,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 	s, job := a.j.o.Server, a.job
 	a.model, err = s.Beside(ctx, job.Model, job.Version, tenant)
 	if err != nil {
-		if errors.Is(err, weir.ErrMemory) {
+		if lacks(err) {
 			err = fmt.Errorf("%w for memory: %w", errWaits, err)
 		}
 		return err
@@ -172,7 +173,7 @@ func (a *attempt) compute(ctx context.Context, in weir.Inputs, n int) error {
 		}
 		return nil
 	}
-	if errors.Is(err, weir.ErrMemory) || errors.Is(err, server.ErrRecalled) {
+	if lacks(err) || errors.Is(err, server.ErrRecalled) {
 		return fmt.Errorf("%w for memory: %w", errWaits, err)
 	}
 	if err != nil {
@@ -180,6 +181,11 @@ func (a *attempt) compute(ctx context.Context, in weir.Inputs, n int) error {
 	}
 	defer out.Close()
 	return a.add(out.Outputs(), n)
+}
+
+// lacks reports an error of memory that is there once others leave.
+func lacks(err error) bool {
+	return errors.Is(err, weir.ErrMemory) && !errors.Is(err, share.ErrNever)
 }
 
 // rowOf is one of n rows of inputs that have an axis for them.

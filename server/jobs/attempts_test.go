@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"math"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/store"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestAttemptsBeginAnew: a row that is done has attempts count from the beginning: a job that gets
@@ -165,6 +167,65 @@ func wide(d *doubler) server.Source {
 		  output %z
 		}`, weir.WithOperators(d.operator()))
 	}}
+}
+
+// attempting is a job's attempt that computes what it is given, on a server with so much memory.
+func attempting(t *testing.T, memory weir.Bytes, src server.Source) *attempt {
+	t.Helper()
+	p := beginIn(t, t.TempDir(), Options{Begin: make(chan struct{})},
+		server.Options{Host: weir.HostOptions{Memory: memory}}, src)
+	b, err := p.server.Beside(t.Context(), src.Name, "", tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &attempt{j: p.jobs, job: &Job{Outputs: []string{"z"}}, model: b, names: b.Outputs(),
+		in: &input{}}
+	t.Cleanup(func() {
+		if err := a.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// TestOneByOne: rows for which there is no memory together are computed one by one, each once, and
+// so are those that come after them.
+func TestOneByOne(t *testing.T) {
+	d := &doubler{count: map[float32]int{}}
+	a := attempting(t, 24*weir.MiB, wide(d))
+	clear(d.count)
+	if err := a.compute(t.Context(), weir.Inputs{"x": numbers(8)}, 8); err != nil || !a.single {
+		t.Fatalf("%v, one by one: %t", err, a.single)
+	}
+	const row = 4 << 20
+	if a.rows != 8 || len(d.count) != 8 || a.kept[0].Len() != 8*row {
+		t.Fatalf("%d rows of %d bytes, of %v", a.rows, a.kept[0].Len(), d.count)
+	}
+	for i, want := range tensor.As[float32](numbers(8)) {
+		got := math.Float32frombits(binary.LittleEndian.Uint32(a.kept[0].Bytes()[i*row:]))
+		if got != 2*want || d.count[want] != 1 {
+			t.Errorf("row %d is %v, computed %d times", i, got, d.count[want])
+		}
+	}
+}
+
+// TestNeverFits: a row that needs more than the device has fails its job, which else would wait for
+// ever.
+func TestNeverFits(t *testing.T) {
+	a := attempting(t, 4*weir.MiB, server.Source{Name: "large", Version: 1,
+		Open: func() (*weir.Model, error) {
+			return model(`graph "large" {
+			  opset "" 17
+			  input %x: float32[N,M]
+			  %z: float32[N,M] = Relu@14 (%x)
+			  output %z
+			}`)
+		}})
+	in := weir.Inputs{"x": tensor.From(make([]float32, 2<<20), 2, 1<<20)}
+	err := a.compute(t.Context(), in, 2)
+	if !errors.Is(err, weir.ErrMemory) || errors.Is(err, errWaits) || !lasting(err) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestManyBytes: results are written once they are many bytes, however seldom that is otherwise:

@@ -11,6 +11,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/store"
+	"github.com/weirgpu/weir/share"
 )
 
 // This file is the worker: it takes one job after the other, and says what becomes of each.
@@ -186,7 +187,7 @@ func (j *Jobs) settle(job *Job, why error) error {
 // lasting reports an error that another attempt would have too.
 func lasting(err error) bool {
 	for _, kind := range []error{ErrInput, errForm, errServed, weir.ErrInput, weir.ErrOutput,
-		weir.ErrModel, weir.ErrUnsupported, store.ErrDamaged, store.ErrNoBlob} {
+		weir.ErrModel, weir.ErrUnsupported, share.ErrNever, store.ErrDamaged, store.ErrNoBlob} {
 		if errors.Is(err, kind) {
 			return true
 		}

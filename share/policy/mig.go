@@ -128,7 +128,7 @@ func (p *MIG) Admit(s *share.Snapshot, j *share.JobState) error {
 	want, used := g.smallest(s, j), g.place(s)
 	if want == nil {
 		return fmt.Errorf("wants %v, the device has %v: %w: lower its memory",
-			j.Memory.Cap.About(), s.Memory.About(), share.ErrNoMemory)
+			j.Memory.Cap.About(), s.Memory.About(), share.ErrNever)
 	}
 	if _, ok := g.best(used, want); ok {
 		return nil

@@ -187,6 +187,11 @@ func TestMIGRefuses(t *testing.T) {
 		share.ErrNoMemory) || !strings.Contains(err.Error(), "its memory to 8GiB for 4g.4/8") {
 		t.Errorf("9GiB beside an instance: %v", err)
 	}
+	big.Memory = 33 * share.GiB
+	if _, err := d.core.Step(core.Event{Kind: core.Admit, Spec: big}); !errors.Is(err,
+		share.ErrNever) {
+		t.Errorf("more than the device: %v", err)
+	}
 	if _, err := policy.New("mig:slices=3"); !errors.Is(err, share.ErrInvalid) {
 		t.Errorf("three slices: %v", err)
 	}
