@@ -13,6 +13,7 @@ if anything went wrong, and 3 where a registry does not answer.
 """
 
 import argparse
+import contextlib
 import http.client
 import json
 import math
@@ -36,7 +37,9 @@ CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,"
 CONFIG = """[checks]
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "501", "503"]
 """
-A_ROUND = 10_000  # cases
+# A server that shares its machine may not run for minutes; schemathesis asks an operation no more
+# after its own limit of 10 s, so that a round would have a fraction of its cases.
+REQUEST_TIMEOUT_S = 180
 LOOK_S, LOOKS_A_LOAD, LOAD_TIMEOUT_S = 0.05, 4, 30
 
 
@@ -70,15 +73,16 @@ class Beside(threading.Thread):
                 self.most = max(self.most, self.server.memory())
                 if looks % LOOKS_A_LOAD == 0:
                     self.load(openapi.MODELS[looks // LOOKS_A_LOAD % len(openapi.MODELS)])
-            except (OSError, StopIteration):
-                return  # it has ended, which is found later
+            except (OSError, StopIteration, http.client.HTTPException):
+                if not self.server.alive():
+                    return  # which is found later
             looks += 1
 
     def load(self, model):
         ask = http.client.HTTPConnection(self.server.http, timeout=LOAD_TIMEOUT_S)
-        ask.request("POST", f"/v2/repository/models/{model}/load")
-        ask.getresponse().read()
-        ask.close()
+        with contextlib.closing(ask):
+            ask.request("POST", f"/v2/repository/models/{model}/load")
+            ask.getresponse().read()
 
 
 def rounds(server, folder, asked):
@@ -108,7 +112,8 @@ def ask(server, folder, asked, cases, number):
         folder / "schemathesis.toml", "run", folder / "openapi.json", "--url",
         "http://" + server.http, "--checks", CHECKS, "--phases", phases, "--max-examples", each,
         "--seed", asked.seed + number, "--workers", asked.workers, "--suppress-health-check", "all",
-        "--no-shrink", "--warnings", "off", "--continue-on-failure", "--no-color"
+        "--no-shrink", "--warnings", "off", "--continue-on-failure", "--no-color",
+        "--request-timeout", REQUEST_TIMEOUT_S
     ]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=folder)
     print(done.stdout, done.stderr, flush=True)
