@@ -46,6 +46,9 @@ LOOK_S, LOOKS_A_LOAD, LOAD_TIMEOUT_S = 0.05, 4, 30
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=20_000, help="about how many")
+    parser.add_argument("--round", type=int, default=10_000, metavar="CASES",
+                        help="about how many until it says how it went; fewer, where it may be "
+                        "stopped")
     parser.add_argument("--seed", type=int, default=1, help="of what is generated")
     parser.add_argument("--workers", type=int, default=1,
                         help="threads that ask; with several, Python 3.11 may fail to compile what "
@@ -90,7 +93,7 @@ def rounds(server, folder, asked):
     own, and return how many there were, and whether all went well."""
     cases, well, number = 0, True, 0
     while cases < asked.cases and server.alive():
-        some, code = ask(server, folder, asked, min(asked.cases - cases, A_ROUND), number)
+        some, code = ask(server, folder, asked, min(asked.cases - cases, asked.round), number)
         cases, well, number = cases + some, well and code == 0 and some > 0, number + 1
         print(f"round {number}: {cases} cases until now", flush=True)
         if some == 0:
