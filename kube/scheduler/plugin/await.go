@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,11 +23,13 @@ import (
 // is: it is told by another goroutine.
 const again = 10 * time.Millisecond
 
-// awaits is the pods with claims that are not bound, by UID.
+// awaits is the pods that are not bound and want devices, by UID.
 type awaits struct {
 	pods  map[types.UID]*v1.Pod
 	gated map[types.UID]bool // of them, those that may be kept out of the queue for want of a claim
 	polls map[types.UID]bool // that are looked at again
+	// rounds is how often all are to be tried, lag apart, for what was given back
+	rounds int
 	// users are those of a claim, by its name
 	users map[types.NamespacedName]map[types.UID]bool
 }
@@ -46,14 +50,35 @@ func namesOf(pod *v1.Pod) (list []types.NamespacedName) {
 	return list
 }
 
+// wants reports whether a pod asks for devices: by claims, or as extended resources.
+func wants(pod *v1.Pod) bool {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for name := range c.Resources.Requests {
+			if strings.Contains(string(name), "/") {
+				return true
+			}
+		}
+	}
+	return len(pod.Spec.ResourceClaims) > 0
+}
+
 // add notes a pod as it is now, as one that may be kept out.
 func (a *awaits) add(pod *v1.Pod) {
+	a.drop(pod.UID) // its claims may have had other names
 	a.pods[pod.UID], a.gated[pod.UID] = pod, true
 	for _, claim := range namesOf(pod) {
 		if a.users[claim] == nil {
 			a.users[claim] = map[types.UID]bool{}
 		}
 		a.users[claim][pod.UID] = true
+	}
+}
+
+// renamed notes a pod that was noted, if its claims have other names now, as one that may be kept
+// out: the claims may have been told before their names.
+func (a *awaits) renamed(pod *v1.Pod) {
+	if old := a.pods[pod.UID]; old != nil && !slices.Equal(namesOf(old), namesOf(pod)) {
+		a.add(pod)
 	}
 }
 
@@ -75,20 +100,21 @@ func (a *awaits) drop(uid types.UID) {
 // claimed is PreEnqueue of a pod's claims: whether all of them are there. That the pod waits is
 // noted before it is looked, so that a claim which comes meanwhile finds it.
 func (p *Plugin) claimed(ctx context.Context, pod *v1.Pod) *fwk.Status {
-	if len(pod.Spec.ResourceClaims) == 0 {
+	if !wants(pod) {
 		return p.inner.PreEnqueue(ctx, pod)
 	}
 	p.mu.Lock()
-	if p.stored(pod) != nil {
-		p.awaits.add(pod)
+	now := p.stored(pod) // the queue may be told later
+	if now != nil && now.Spec.NodeName == "" {
+		p.awaits.add(now)
 	}
 	p.mu.Unlock()
-	late := p.behind(pod)
+	late := now != nil && p.behind(now)
 	status := p.inner.PreEnqueue(ctx, pod)
+	if late {
+		p.poll(pod.UID)
+	}
 	if !status.IsSuccess() {
-		if late {
-			p.poll(pod.UID)
-		}
 		return status
 	}
 	p.mu.Lock()
@@ -115,9 +141,19 @@ func (p *Plugin) stored(pod *v1.Pod) *v1.Pod {
 // look has a pod tried that was kept out, once the inner plug-in knows its claims.
 func (p *Plugin) look(uid types.UID) {
 	p.mu.Lock()
-	pod, kept := p.awaits.pods[uid], p.awaits.gated[uid]
+	kept := p.awaits.gated[uid]
 	p.mu.Unlock()
-	if !kept {
+	if kept {
+		p.bring(uid)
+	}
+}
+
+// bring has a pod tried once the inner plug-in knows its claims.
+func (p *Plugin) bring(uid types.UID) {
+	p.mu.Lock()
+	pod := p.awaits.pods[uid]
+	p.mu.Unlock()
+	if pod == nil {
 		return
 	}
 	if pod = p.stored(pod); pod == nil {
@@ -146,7 +182,7 @@ func (p *Plugin) poll(uid types.UID) {
 		p.mu.Lock()
 		delete(p.awaits.polls, uid)
 		p.mu.Unlock()
-		p.look(uid)
+		p.bring(uid)
 	})
 }
 
@@ -166,64 +202,98 @@ func (p *Plugin) behind(pod *v1.Pod) bool {
 	return false
 }
 
-// stirs has pods tried that a claim may have kept from a place: that which it was made for, or
-// those that use it, or all where it gave something back. Of one that is new nothing was before.
+// stirs has pods tried that a claim may have kept from a place: that which it was made for, and
+// those that use it, or all where it gave something back. One that is new may take the place of
+// one that was deleted as its users were tried.
 func (p *Plugin) stirs(before, now *resourceapi.ResourceClaim) {
-	if owner := metav1.GetControllerOf(now); owner != nil && owner.Kind == "Pod" {
-		p.look(owner.UID)
-		return
-	}
 	if before != nil && apiequality.Semantic.DeepEqual(&before.Status, &now.Status) {
 		return
 	}
 	name := types.NamespacedName{Namespace: now.Namespace, Name: now.Name}
 	p.mu.Lock()
-	kept := p.awaits.kept(name)
+	list := p.awaits.of(name, before != nil)
 	p.mu.Unlock()
-	for _, uid := range kept {
-		p.look(uid)
+	for _, uid := range list {
+		p.bring(uid)
 	}
-	if before == nil {
-		return
+	if owner := metav1.GetControllerOf(now); owner != nil && owner.Kind == "Pod" &&
+		!slices.Contains(list, owner.UID) {
+		p.look(owner.UID)
 	}
-	all := before.Status.Allocation != nil && now.Status.Allocation == nil
-	// the inner plug-in may be told later, and nothing tells when it was
+	switch {
+	case before == nil:
+	case before.Status.Allocation != nil && now.Status.Allocation == nil:
+		p.frees()
+	default:
+		p.writes(name)
+	}
+}
+
+// writes has the users of a claim tried. The inner plug-in may be told of it later, and nothing
+// tells when it was.
+func (p *Plugin) writes(claim types.NamespacedName) {
 	for _, after := range []time.Duration{again, lag} {
 		p.clock.AfterFunc(after, func() {
 			p.mu.Lock()
-			some := p.awaits.tried(name, all)
+			some := p.awaits.tried(claim)
 			p.mu.Unlock()
 			p.tryAgain(some)
 		})
 	}
 }
 
-// kept are the users of a claim that may be kept out.
-func (a *awaits) kept(claim types.NamespacedName) (list []types.UID) {
+// frees has all tried that wait, in a moment and once more when the inner plug-in was told what was
+// given back; where much is, all of it together.
+func (p *Plugin) frees() {
+	p.mu.Lock()
+	first := p.awaits.rounds == 0
+	p.awaits.rounds = 2
+	p.mu.Unlock()
+	if first {
+		p.clock.AfterFunc(again, p.round)
+	}
+}
+
+// round has all tried that wait.
+func (p *Plugin) round() {
+	p.mu.Lock()
+	p.awaits.rounds--
+	more, some := p.awaits.rounds > 0, p.awaits.free()
+	p.mu.Unlock()
+	p.tryAgain(some)
+	if more {
+		p.clock.AfterFunc(lag, p.round)
+	}
+}
+
+// of are the users of a claim, or those of them that may be kept out.
+func (a *awaits) of(claim types.NamespacedName, kept bool) (list []types.UID) {
 	for uid := range a.users[claim] {
-		if a.gated[uid] {
+		if !kept || a.gated[uid] {
 			list = append(list, uid)
 		}
 	}
 	return list
 }
 
-// tried are the pods that are not kept out: all, or the users of a claim.
-func (a *awaits) tried(claim types.NamespacedName, all bool) map[string]*v1.Pod {
+// tried are the users of a claim that are not kept out.
+func (a *awaits) tried(claim types.NamespacedName) map[string]*v1.Pod {
 	some := map[string]*v1.Pod{}
-	add := func(uid types.UID) {
+	for uid := range a.users[claim] {
 		if !a.gated[uid] {
 			some[string(uid)] = a.pods[uid]
 		}
 	}
-	if !all {
-		for uid := range a.users[claim] {
-			add(uid)
+	return some
+}
+
+// free are the pods that are not kept out.
+func (a *awaits) free() map[string]*v1.Pod {
+	some := map[string]*v1.Pod{}
+	for uid, pod := range a.pods {
+		if !a.gated[uid] {
+			some[string(uid)] = pod
 		}
-		return some
-	}
-	for uid := range a.pods {
-		add(uid)
 	}
 	return some
 }

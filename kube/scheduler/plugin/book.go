@@ -78,13 +78,16 @@ func (p *Plugin) claimIs(c *resourceapi.ResourceClaim) {
 	e := p.book.entry(c.UID)
 	before := e.claim
 	var kept []string
-	if !e.gone && (e.claim == nil || !older(c.ResourceVersion, e.claim.ResourceVersion)) {
+	taken := !e.gone && (before == nil || !older(c.ResourceVersion, before.ResourceVersion))
+	if taken {
 		e.claim = c
 		kept = p.enter(c.UID, e)
 	}
 	p.mu.Unlock()
 	p.activate(kept)
-	p.stirs(before, c)
+	if taken {
+		p.stirs(before, c)
+	}
 }
 
 // claimGone notes that the server has a claim no more.

@@ -74,6 +74,9 @@ func (p *Plugin) podIs(pod *v1.Pod) {
 		return
 	}
 	if pod.Spec.NodeName == "" {
+		p.mu.Lock()
+		p.awaits.renamed(pod)
+		p.mu.Unlock()
 		p.look(pod.UID)
 		return
 	}
