@@ -11,7 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	plfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/utils/ptr"
 )
 
@@ -114,7 +121,8 @@ func TestClaimThatGivesBackServesExtendedResources(t *testing.T) {
 // activator counts pods that are tried again.
 type activator struct {
 	frameworkHandle
-	tried chan string
+	tried   chan string
+	factory informers.SharedInformerFactory
 }
 
 func (a activator) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
@@ -123,16 +131,71 @@ func (a activator) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	}
 }
 
+func (a activator) SharedInformerFactory() informers.SharedInformerFactory { return a.factory }
+
+func (activator) ClientSet() kubernetes.Interface { return nil }
+
+// unscheduled is a plug-in that no scheduler runs, of which it is known whom it has tried again.
+func unscheduled(t *testing.T) (*Plugin, *stock, activator) {
+	p, known, err := supposed(&Args{Policy: "prices"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := activator{tried: make(chan string, 1000),
+		factory: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
+	p.handle, p.awaits = a, newAwaits()
+	second := &metav1.Duration{Duration: time.Second}
+	p.inner = must(dynamicresources.New(t.Context(), &config.DynamicResourcesArgs{
+		FilterTimeout: second, BindingTimeout: second}, handle{a, p.manager},
+		plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
+	)).(*dynamicresources.DynamicResources)
+	return p, known, a
+}
+
+// A pod's status gives it a claim of another name while the inner plug-in does not know that claim
+// yet: the pod is tried once it does, whether the queue has the pod by its old state or tried it.
+func TestClaimIsKnownAfterItsName(t *testing.T) {
+	for _, tried := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, known, a := unscheduled(t)
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "p"}}
+			ofTemplate(pod)
+			now := pod.DeepCopy()
+			now.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "d",
+				ResourceClaimName: ptr.To("new")}}
+			c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "new",
+				Namespace: "default", UID: "c", OwnerReferences: []metav1.OwnerReference{{
+					APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p", Controller: ptr.To(true)}}}}
+			stores := a.factory
+			must(0, stores.Core().V1().Pods().Informer().GetStore().Add(now))
+			must(0, stores.Resource().V1().ResourceClaims().Informer().GetStore().Add(c))
+			if tried {
+				p.awaits.add(pod)
+				delete(p.awaits.gated, pod.UID)
+				p.podIs(now)
+			} else if p.claimed(t.Context(), pod).IsSuccess() {
+				t.Error("let in without its claim")
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := len(a.tried); n > 0 {
+				t.Errorf("%d tries in vain", n)
+			}
+			known.claims.byName["default/new"] = c
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := len(a.tried); n != 1 {
+				t.Errorf("%d tries (tried before: %v)", n, tried)
+			}
+		})
+	}
+}
+
 // stirred counts how often a pod is tried that waits, while claims are told, a moment apart.
 func stirred(t *testing.T, told ...*resourceapi.ResourceClaim) (tries int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p, _, err := supposed(&Args{Policy: "prices"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := activator{tried: make(chan string, 1000)}
-		p.handle, p.awaits = a, newAwaits()
+		p, _, a := unscheduled(t)
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits", UID: "waits"}}
 		p.awaits.add(pod)
 		delete(p.awaits.gated, pod.UID)
