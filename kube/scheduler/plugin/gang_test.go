@@ -104,7 +104,9 @@ func TestOpportunisticClaimsGiveWay(t *testing.T) {
 	})
 	w.claim("high", wish{memory: "40Gi", compute: "800m"})
 	w.pod("high", priority(100), "high")
-	w.eventually("one is told to go", func() bool { return w.events.said("Preempted") })
+	w.eventually("one is told to go, and goes", func() bool {
+		return w.events.said("Preempted") && w.bound("o") == 7
+	})
 	victim := ""
 	for i := range 8 {
 		if w.of(fmt.Sprint("o", i)) == "" {
