@@ -22,8 +22,8 @@ var (
 // would not fit beside none.
 func (s *Snapshot) FitsMemory(j *JobState) error {
 	if n := j.Memory.Cap; n > s.Memory {
-		return fmt.Errorf("wants %v of %v: %w: lower its memory", n.About(), s.Memory.About(),
-			ErrNever)
+		return fmt.Errorf("wants %v, the device has %v: %w: lower its memory", n.About(),
+			s.Memory.About(), ErrNever)
 	}
 	if s.Lanes > 0 {
 		_, err := s.Lane(j)

@@ -254,7 +254,7 @@ func TestTurnsNeedTheHost(t *testing.T) {
 	}{
 		{[]string{"--oversubscribe", "--memory", "72MiB"}, "144MiB of the host's memory"},
 		{[]string{"--memory", "9MiB"}, "that jobs use in turn"},
-		{[]string{"--oversubscribe", "--memory", "81MiB"}, "that jobs use in turn"},
+		{[]string{"--oversubscribe", "--memory", "81MiB"}, "the device has 80MiB"},
 	} {
 		code, said := s.exec(append(tc.args, "--", "true")...)
 		if code != 125 || !strings.Contains(said, tc.says) {
