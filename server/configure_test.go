@@ -499,7 +499,8 @@ func TestUnloadAnswers(t *testing.T) {
 // and those that are served go on. Nobody is told to unload others where that would not help.
 func TestNoRoom(t *testing.T) {
 	for memory, want := range map[weir.Bytes]string{
-		weir.MiB: "of 1MiB: not enough device memory left, whatever others leave: lower its memory",
+		weir.MiB: "the device has 1MiB: not enough device memory left, whatever others leave: " +
+			"lower its memory",
 		8_000_000: "of the device's 7.63MiB (8000000B) are promised: unload a model, or have one " +
 			"take less",
 	} {
