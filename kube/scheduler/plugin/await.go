@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -258,7 +260,7 @@ func (p *Plugin) frees() {
 func (p *Plugin) round() {
 	p.mu.Lock()
 	p.awaits.rounds--
-	more, some := p.awaits.rounds > 0, p.awaits.free()
+	more, some := p.awaits.rounds > 0, p.awaits.free(maps.Keys(p.awaits.pods))
 	p.mu.Unlock()
 	p.tryAgain(some)
 	if more {
@@ -278,21 +280,15 @@ func (a *awaits) of(claim types.NamespacedName, kept bool) (list []types.UID) {
 
 // tried are the users of a claim that are not kept out.
 func (a *awaits) tried(claim types.NamespacedName) map[string]*v1.Pod {
-	some := map[string]*v1.Pod{}
-	for uid := range a.users[claim] {
-		if !a.gated[uid] {
-			some[string(uid)] = a.pods[uid]
-		}
-	}
-	return some
+	return a.free(maps.Keys(a.users[claim]))
 }
 
-// free are the pods that are not kept out.
-func (a *awaits) free() map[string]*v1.Pod {
+// free are those of some pods that are not kept out.
+func (a *awaits) free(of iter.Seq[types.UID]) map[string]*v1.Pod {
 	some := map[string]*v1.Pod{}
-	for uid, pod := range a.pods {
+	for uid := range of {
 		if !a.gated[uid] {
-			some[string(uid)] = pod
+			some[string(uid)] = a.pods[uid]
 		}
 	}
 	return some
