@@ -136,8 +136,8 @@ func TestPrint(t *testing.T) {
 		{"cut charts", "report", "figure, tr { break-inside: avoid; }", "", "not on one sheet"},
 		{"heads alone", "roofline", "caption, thead, thead tr { break-after: avoid; } " +
 			"tbody tr:first-child { break-before: avoid; }", "", " ends with "},
-		{"wide tables", "report", "table { font-size: 8pt; }", "td { white-space: nowrap; }",
-			"outside of the margins"},
+		{"wide tables", "report", "table { font-size: 8pt; }", "td { white-space: nowrap; " +
+			"padding-right: 4em; }", "outside of the margins"},
 		{"scrolled stages", "inspect", ".stages { display: block; overflow: visible; }", "",
 			"as text, want"},
 	} {
