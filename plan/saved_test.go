@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +152,67 @@ func TestSavedBytes(t *testing.T) {
 			if d, err := tensor.RelL2(got[i], want[i]); err != nil || d > bound {
 				t.Errorf("%s: output %d: relative distance %g, %v", activation, i, d, err)
 			}
+		}
+	}
+}
+
+// normalised is a net of convolutions, each with batch normalisation, of which every other has a
+// branch around it.
+func normalised(layers int) string {
+	var b strings.Builder
+	b.WriteString("input %x: float32[4,64,12,12]\ninput %m: float32[64]\ninput %v: float32[64]\n")
+	for i := range layers {
+		fmt.Fprintf(&b, "input %%p%d: float32[64,64,3,3]\ninput %%ps%d: float32[64]\n"+
+			"input %%pb%d: float32[64]\n", i, i, i)
+	}
+	last := "x"
+	for i := range layers {
+		fmt.Fprintf(&b, "%%c%d = Conv@11 (%%%s, %%p%d) {pads=[1,1,1,1]}\n"+
+			"%%n%d, %%rm%d, %%rv%d, %%m%d, %%i%d = weir:BatchNormalization@1 (%%c%d, %%ps%d, "+
+			"%%pb%d, %%m, %%v)\n", i, last, i, i, i, i, i, i, i, i, i)
+		if i%2 == 1 {
+			fmt.Fprintf(&b, "%%s%d = Add@14 (%%n%d, %%%s)\n%%a%d = Relu@14 (%%s%d)\n", i, i, last,
+				i, i)
+		} else {
+			fmt.Fprintf(&b, "%%a%d = Relu@14 (%%n%d)\n", i, i)
+		}
+		last = fmt.Sprint("a", i)
+	}
+	fmt.Fprintf(&b, "%%s = Mul@14 (%%%s, %%%s)\n%%loss = ReduceMean@13 (%%s) {keepdims=0}\n"+
+		"output %%loss", last, last)
+	return b.String()
+}
+
+// TestReadAsItWaits: gradients that read what waited in 16 bits as it lies are the same to the bit,
+// of fewer steps, and take no more memory.
+func TestReadAsItWaits(t *testing.T) {
+	for name, model := range map[string]string{"products": deep(8, 64, "Relu@14"),
+		"convolutions": normalised(6)} {
+		g, _ := training(t, model, one)
+		in := operands(t, g, one, 1)
+		before, want := trained(t, g, pass.BF16, in, "ampread")
+		after, got := trained(t, g, pass.BF16, in)
+		for i := range want {
+			if !slices.Equal(got[i].Data, want[i].Data) {
+				t.Errorf("%s: output %d differs", name, i)
+			}
+		}
+		if n, m := len(after.Graph.Nodes), len(before.Graph.Nodes); n >= m ||
+			after.ArenaBytes > before.ArenaBytes {
+			t.Errorf("%s: %d steps in %d bytes, %d in %d with casts", name, n, after.ArenaBytes, m,
+				before.ArenaBytes)
+		}
+		narrow := map[string]int{}
+		for _, n := range after.Graph.Nodes {
+			if len(n.In) > 1 && n.In[1] != nil && n.In[1].Type.DType == tensor.BFloat16 {
+				narrow[n.Type]++
+			}
+		}
+		t.Logf("%s: %d steps, %d with casts; in bfloat16 are read by %v", name,
+			len(after.Graph.Nodes), len(before.Graph.Nodes), narrow)
+		if narrow[op.ReluGradient] == 0 ||
+			name == "convolutions" && narrow[op.BatchNormGradient] == 0 {
+			t.Errorf("%s: in bfloat16 are read by %v", name, narrow)
 		}
 	}
 }

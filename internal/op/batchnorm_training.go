@@ -20,7 +20,8 @@ import (
 //	dx, dscale, dbias = weir:BatchNormalizationGradient(dy, x, scale, bias, mean, inverse)
 //
 // Where what the activation takes is not above its lower bound and at most its upper one, its
-// gradient is 0.
+// gradient is 0. x may be in 16 bits beside a gradient of float32, as it is where it has waited for
+// that; so may the vectors, and dscale and dbias are of the gradient's type.
 const BatchNormGradient = "BatchNormalizationGradient"
 
 var trainedBatchNorm = []Op{
@@ -100,13 +101,19 @@ func inferBatchNormGradient(c *Infer) error {
 	if err := SameAsInput(floatTypes)(c); err != nil {
 		return err
 	}
-	x := c.In[1]
-	if g := c.In[0]; x.Ranked && g.Ranked && !sameSizes(g.Shape, x.Shape) {
+	g, x := c.In[0], c.In[1]
+	if x.Ranked && g.Ranked && !sameSizes(g.Shape, x.Shape) {
 		return c.Errorf(ErrInput, "the gradient is %v, x %v", g, x)
+	}
+	for _, t := range c.In[1:] {
+		if _, err := c.besideSaved(g.DType, t.DType); err != nil {
+			return err
+		}
 	}
 	if err := c.channelInputs(x, 2); err != nil {
 		return err
 	}
+	x.DType = g.DType
 	c.channelOutputs(x, 1)
 	return nil
 }

@@ -1,18 +1,33 @@
 package op
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
 
 // ReluGradient is the operator that lets the gradient of Relu through where its result is above 0:
 //
 //	dx = weir:ReluGradient(dy, y)
+//
+// y may be in 16 bits beside a gradient of float32, as it is where it has waited for that.
 const ReluGradient = "ReluGradient"
 
 var clipGradientOps = []Op{{Domain: FusedDomain, Name: ReluGradient, Since: []int{1}, MinIn: 2,
 	MaxIn: 2, Infer: inferAlike, Eval: InFloat32(evalReluGradient), grad: gradReluGradient}}
 
+// besideSaved is the type of what an operator makes of a gradient and of a value that the forward
+// half has left: theirs, or float32 where the value has waited in 16 bits.
+func (c *Infer) besideSaved(g, saved tensor.DType) (tensor.DType, error) {
+	if g == tensor.Float32 && (saved == tensor.BFloat16 || saved == tensor.Float16) {
+		return g, nil
+	}
+	return c.SameDType(floatTypes, g, saved)
+}
+
 // inferAlike is the rule of operators whose two operands have one shape, which is the result's.
 func inferAlike(c *Infer) error {
-	d, err := c.SameDType(floatTypes, c.In[0].DType, c.In[1].DType)
+	d, err := c.besideSaved(c.In[0].DType, c.In[1].DType)
 	if err != nil {
 		return err
 	}

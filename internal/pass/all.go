@@ -82,6 +82,8 @@ var passes = []entry{
 	{Info{"ampcancel", "remove casts that undo each other", true}, number, startAmpCancel},
 	{Info{"ampsave", "keep what training reads again in 16 bits meanwhile, when asked to", false},
 		number, startAmpSave},
+	{Info{"ampread", "read what has waited in 16 bits as it lies, when asked to", false}, number,
+		startAmpRead},
 }
 
 // constraint says that one pass must run before another, in an earlier phase or earlier in the same
@@ -142,6 +144,7 @@ var constraints = []constraint{
 	{"residual", "activation", "the sum comes before the activation"},
 	{"amp", "pixels", "which convolutions multiply in bfloat16 is known"},
 	{"amp", "ampsave", "a value loses nothing in 16 bits where products round it anyway"},
+	{"ampsave", "ampread", "what has waited is widened first"},
 	{"ampround", "ampcancel", "what one product rounds another reads"},
 	{"ampround", "ampsave", "a value is in 16 bits already where a product has rounded it"},
 	{"fold", "amp", "a constant operand is rounded once, so whether it is one decides what " +

@@ -24,8 +24,9 @@ import (
 // outcome (ampreport.go).
 //
 // A step of training has more to it: it ends at a mark (ampmark.go), products may be rounded to
-// float16 (ampround.go), what the backward half reads again waits in 16 bits (ampsave.go), and the
-// casts of those cancel each other (ampcancel.go). Each is a pass that can be left out.
+// float16 (ampround.go), what the backward half reads again waits in 16 bits (ampsave.go), the
+// casts of those cancel each other (ampcancel.go), and some of it is read as it waits (ampread.go).
+// Each is a pass that can be left out.
 
 func startAmp(s *scope) rule {
 	if !s.precision.mixed() || s.precision == FP16 || !s.features.BF16 || s.portable {

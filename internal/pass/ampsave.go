@@ -25,7 +25,7 @@ import (
 const savedAttr = "_saved"
 
 // leastSaved is the number of elements from which halving a value is worth a step.
-const leastSaved = 256
+const leastSaved = 1 << 12
 
 // half is the type of 16 bits of a precision.
 func (p Precision) half() tensor.DType {

@@ -34,7 +34,7 @@ const (
 // newChannelled reads the shape of input i; false where no kernel serves.
 func newChannelled(r *request, i int) (channelled, bool) {
 	shape, _, _ := r.in(i)
-	if !r.allFloat32(-1) || len(shape) < 2 || count(shape) == 0 {
+	if len(shape) < 2 || count(shape) == 0 {
 		return channelled{}, false
 	}
 	k := channelled{n: shape[0], c: shape[1], inner: count(shape[2:])}
@@ -118,7 +118,7 @@ func trainedBatchNorm(r *request) (compute.Kernel, error) {
 	k := &trainedBatchNormKernel{eps: r.Call.Attrs.Float("epsilon", 1e-5),
 		momentum: r.Call.Attrs.Float("momentum", 0.9)}
 	var ok bool
-	if k.channelled, ok = newChannelled(r, 0); !ok {
+	if k.channelled, ok = newChannelled(r, 0); !ok || !r.allFloat32(-1) {
 		return nil, nil
 	}
 	var err error
@@ -213,14 +213,20 @@ type batchNormGradientKernel struct {
 	plain
 	first
 	channelled
+	saved  bool // whether x is in bfloat16, of which a piece at a time is widened
 	lo, hi float32
 }
 
 func batchNormGradient(r *request) (compute.Kernel, error) {
-	k := &batchNormGradientKernel{}
+	k := &batchNormGradientKernel{saved: r.In[1].DType == tensor.BFloat16}
 	var ok bool
-	if k.channelled, ok = newChannelled(r, 1); !ok {
+	if k.channelled, ok = newChannelled(r, 1); !ok || !r.allFloat32(1) {
 		return nil, nil
+	}
+	for i, t := range r.In[1:] {
+		if t.DType != tensor.Float32 && !(i == 0 && k.saved) {
+			return nil, nil
+		}
 	}
 	var err error
 	k.lo, k.hi, err = op.ClipBounds(r.Call)
@@ -232,14 +238,24 @@ func (k *batchNormGradientKernel) Name() string { return "batchnorm.gradient" }
 
 // ScratchBytes implements Kernel.
 func (k *batchNormGradientKernel) ScratchBytes(workers int) int {
-	return workers * scratchBytes(2*k.floats())
+	return workers * scratchBytes(k.floats()+k.floatsOfX())
+}
+
+// floatsOfX is how much of that is for x.
+func (k *batchNormGradientKernel) floatsOfX() int {
+	if k.saved && !k.gathers() {
+		return k.inner
+	}
+	return k.floats()
 }
 
 // Bind implements Kernel.
 func (k *batchNormGradientKernel) Bind(b compute.Binding) compute.Task {
 	t := &batchNormGradientTask{of: k, scratch: perWorker(b)}
-	for i, p := range []*[]float32{&t.g, &t.x, &t.scale, &t.bias, &t.mean, &t.inverse} {
-		*p = tensor.As[float32](b.In[i])
+	t.g = tensor.As[float32](b.In[0])
+	t.x, t.saved = narrowOrWide(b.In[1])
+	for i, p := range []*[]float32{&t.scale, &t.bias, &t.mean, &t.inverse} {
+		*p = tensor.As[float32](b.In[i+2])
 	}
 	t.dx = tensor.As[float32](b.Out[0])
 	t.dscale, t.dbias = optional(b.Out, 1), optional(b.Out, 2)
@@ -249,8 +265,35 @@ func (k *batchNormGradientKernel) Bind(b compute.Binding) compute.Task {
 type batchNormGradientTask struct {
 	of                               *batchNormGradientKernel
 	g, x, scale, bias, mean, inverse []float32
+	saved                            []uint16 // x in bfloat16, instead of x
 	dx, dscale, dbias                []float32
 	scratch                          [][]float32
+}
+
+// gatherX is gather for x.
+func (t *batchNormGradientTask) gatherX(to []float32, c int) {
+	if t.saved == nil {
+		t.of.gather(to, t.x, c)
+		return
+	}
+	for i := 0; t.of.gathers() && i < t.of.n; i++ {
+		t.widen(to[i*t.of.inner:], i, c)
+	}
+}
+
+// widen writes plane i of channel c of x.
+func (t *batchNormGradientTask) widen(to []float32, i, c int) {
+	k := t.of
+	vec.BFloat16ToFloat32(to[:k.inner], t.saved[(i*k.c+c)*k.inner:])
+}
+
+// spanX is span for x; what was there before is gone where x is widened piece by piece.
+func (t *batchNormGradientTask) spanX(gathered []float32, i, c int) []float32 {
+	if t.saved == nil || t.of.gathers() {
+		return t.of.span(t.x, gathered, i, c)
+	}
+	t.widen(gathered, i, c)
+	return gathered[:t.of.inner]
 }
 
 // Run implements Task.
@@ -263,14 +306,14 @@ func (t *batchNormGradientTask) Chunk(c, worker int) {
 		xs = gs[t.of.n*t.of.inner:]
 	}
 	t.of.gather(gs, t.g, c)
-	t.of.gather(xs, t.x, c)
+	t.gatherX(xs, c)
 	n, size := t.of.spans()
 	mean, a := t.mean[c], t.scale[c]*t.inverse[c]
 	shift := t.bias[c] - a*mean
 	all := !(t.of.lo > float32(math.Inf(-1)) || t.of.hi < float32(math.Inf(1)))
 	var sum, dot float64
 	for i := range n {
-		g, x := t.of.span(t.g, gs, i, c), t.of.span(t.x, xs, i, c)
+		g, x := t.of.span(t.g, gs, i, c), t.spanX(xs, i, c)
 		if !all {
 			to := t.of.span(t.dx, gs, i, c)
 			vec.Gate(to, g, x, a, shift, t.of.lo, t.of.hi)
@@ -295,7 +338,7 @@ func (t *batchNormGradientTask) Chunk(c, worker int) {
 		if all {
 			g = t.of.span(t.g, gs, i, c)
 		}
-		vec.Blend(to, g, t.of.span(t.x, xs, i, c), a, float32(b), float32(offset))
+		vec.Blend(to, g, t.spanX(xs, i, c), a, float32(b), float32(offset))
 	}
 	t.of.spread(t.dx, gs, c)
 }

@@ -1,0 +1,56 @@
+package pass
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// What has waited in bfloat16 is read as it lies by operators whose kernels widen it a piece at a
+// time, so that it is never in memory in float32 again:
+//
+//	f(g, Cast(h, float32))  =  f(g, h)    f ReluGradient or BatchNormalizationGradient
+
+// ampReads are those operators, of weir's domain, and the input that may be narrow.
+var ampReads = map[string]int{op.ReluGradient: 1, op.BatchNormGradient: 1}
+
+func startAmpRead(s *scope) rule {
+	if s.precision == FP16 || !s.precision.mixed() || s.portable {
+		return func(*graph.Node) *Patch { return nil }
+	}
+	return func(n *graph.Node) *Patch {
+		i, reads := ampReads[n.Type]
+		if !reads || n.Domain != op.FusedDomain || n.In[0].Type.DType != tensor.Float32 ||
+			!isCast(n.In[i].Producer) {
+			return nil
+		}
+		h := n.In[i].Producer.In[0]
+		if n.In[i].Type.DType != tensor.Float32 || h.Type.DType != tensor.BFloat16 {
+			return nil
+		}
+		return reading(n, i, h)
+	}
+}
+
+// reading proposes that node n reads v as its operand i, of another type.
+func reading(n *graph.Node, i int, v *graph.Value) *Patch {
+	in := slices.Clone(n.In)
+	in[i] = v
+	names := make([]string, len(n.Out))
+	for k, out := range n.Out {
+		if out != nil {
+			names[k] = out.Name
+		}
+	}
+	m := graph.NewNode(n.Name, n.Type, n.Version, n.Attrs, in, names...)
+	m.Domain = n.Domain
+	p := &Patch{Insert: []*graph.Node{m}}
+	for k, out := range n.Out {
+		if out != nil {
+			p.Replace = append(p.Replace, Replacement{out, m.Out[k]})
+		}
+	}
+	return p
+}
