@@ -11,22 +11,22 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// gruKernels are GRU and RNN (ONNX 7, 14, 22) with float32 operands, constant weights and the
-// default activations, Relu too for RNN, without clipping.
+// gruKernels are GRU and RNN (ONNX 7, 14, 22) with float32 operands and the default activations,
+// Relu too for RNN, without clipping.
 var gruKernels = map[opKey]builder{{"", "GRU"}: recurrent(3), {"", "RNN"}: recurrent(1)}
 
 // gruKernel computes X·Wᵀ of all steps as one product and then, in each step, one product of the
 // state with R, or two for a GRU whose reset gate comes before. The gates of a GRU are in ONNX's
 // order z r h.
 type gruKernel struct {
+	recurrentWeights
 	name                         string
 	gates                        int // 3 for GRU, 1 for RNN
 	seq, batch, in, hidden, dirs int
 	backward                     [2]bool
 	// the reset gate comes after the product (linear_before_reset)
 	after               bool
-	relu                bool // RNN's activation
-	w, r, b             *tensor.Tensor
+	relu                bool          // RNN's activation
 	lens, state         bool          // whether those inputs are given
 	inputs, step, reset *gemm.Product // reset nil but for a reset gate before the product
 }
@@ -37,11 +37,9 @@ func recurrent(gates int) builder {
 		x, _, _ := r.in(op.RNNX)
 		w, _, _ := r.in(op.RNNW)
 		k := &gruKernel{
-			name:  []string{1: "rnn", 3: "gru"}[gates],
-			gates: gates,
-			w:     r.constant(op.RNNW),
-			r:     r.constant(op.RNNR),
-			b:     r.constant(op.RNNB),
+			name:             []string{1: "rnn", 3: "gru"}[gates],
+			gates:            gates,
+			recurrentWeights: recurrentWeightsOf(r),
 		}
 		if len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 || !k.plain(r) ||
 			!k.activation(r.Call) {
@@ -72,11 +70,10 @@ func (k *gruKernel) plain(r *request) bool {
 			return false
 		}
 	}
-	_, _, biased := r.in(op.RNNB)
 	_, lens, _ := r.in(op.RNNLens)
 	_, _, k.lens = r.in(op.RNNLens)
 	_, _, k.state = r.in(op.RNNInitialH)
-	return k.w != nil && k.r != nil && (!biased || k.b != nil) && (!k.lens || lens == tensor.Int32)
+	return !k.lens || lens == tensor.Int32
 }
 
 // activation reads attribute activations; false for functions that the kernel does not have.
@@ -98,15 +95,18 @@ func (k *gruKernel) activation(c *op.Call) bool {
 	return slices.Equal(names, slices.Repeat(want, dirs))
 }
 
-// fits reports whether the constants have the shapes that the others imply.
+// fits reports whether the weights have the shapes that the others imply.
 func (k *gruKernel) fits(r *request) bool {
 	g, dirs := k.gates*k.hidden, 1
 	if r.Call.Attrs.String("direction", "forward") == "bidirectional" {
 		dirs = 2
 	}
-	return k.dirs == dirs && slices.Equal(k.w.Shape, []int{dirs, g, k.in}) &&
-		slices.Equal(k.r.Shape, []int{dirs, g, k.hidden}) &&
-		(k.b == nil || slices.Equal(k.b.Shape, []int{dirs, 2 * g}))
+	w, _, _ := r.in(op.RNNW)
+	rec, _, _ := r.in(op.RNNR)
+	b, _, biased := r.in(op.RNNB)
+	return k.dirs == dirs && slices.Equal(w, []int{dirs, g, k.in}) &&
+		slices.Equal(rec, []int{dirs, g, k.hidden}) &&
+		(!biased || slices.Equal(b, []int{dirs, 2 * g}))
 }
 
 // plan plans the products.
@@ -143,14 +143,6 @@ func (k *gruKernel) stepGates() int {
 // Name implements Kernel.
 func (k *gruKernel) Name() string { return k.name }
 
-// Absorbed implements [compute.Absorbing].
-func (k *gruKernel) Absorbed() []int {
-	if k.b == nil {
-		return []int{op.RNNW, op.RNNR}
-	}
-	return []int{op.RNNW, op.RNNR, op.RNNB}
-}
-
 // gruWeights are one direction's packed weights: W, the parts of R, and what is added to the
 // products with W and with R.
 type gruWeights struct{ w, r, reset, wBias, rBias []float32 }
@@ -175,7 +167,10 @@ func (k *gruKernel) lengths() [5]int {
 }
 
 // PackedBytes implements Kernel.
-func (k *gruKernel) PackedBytes() int {
+func (k *gruKernel) PackedBytes() int { return k.unlessComputed(k.weightBytes()) }
+
+// weightBytes is the size of the packed weights.
+func (k *gruKernel) weightBytes() int {
 	total := 0
 	for _, n := range k.lengths() {
 		total += n
@@ -185,7 +180,7 @@ func (k *gruKernel) PackedBytes() int {
 
 // packed cuts one direction's packed weights.
 func (k *gruKernel) packed(packed []byte, dir int) (w gruWeights) {
-	f := tensor.Cast[float32](packed)[dir*k.PackedBytes()/4/k.dirs:]
+	f := tensor.Cast[float32](packed)[dir*k.weightBytes()/4/k.dirs:]
 	for i, part := range []*[]float32{&w.w, &w.r, &w.reset, &w.wBias, &w.rBias} {
 		n := k.lengths()[i]
 		*part, f = f[:n:n], f[n:]
@@ -204,29 +199,47 @@ func (k *gruKernel) Packing() any {
 	return packing{k.name, k.w, k.r, k.b, k.after, k.inputs.PanelWidth()}
 }
 
-// Pack implements Kernel. R's half of the bias is added to W's, but where a reset gate comes
-// between them.
+// Pack implements Kernel.
 func (k *gruKernel) Pack(dst []byte) {
-	n, g, s := k.hidden, k.gates*k.hidden, k.stepGates()
+	if !k.computed {
+		k.packer(dst, k.constants()).all()
+	}
+}
+
+// packer packs weights into dst.
+func (k *gruKernel) packer(dst []byte, from [3][]float32) *weightPacker {
+	n, g, s, to := k.hidden, k.gates*k.hidden, k.stepGates(), &weightPacker{}
 	for d := range k.dirs {
 		p := k.packed(dst, d)
-		r := tensor.As[float32](k.r)[d*g*n:][:g*n]
-		gemm.F32.PackB(p.w, tensor.As[float32](k.w)[d*g*k.in:], k.in, g, 0, true)
-		gemm.F32.PackB(p.r, r, n, s*n, 0, true)
+		r := from[1][d*g*n:][:g*n]
+		to.operand(p.w, from[0][d*g*k.in:], k.in, g)
+		to.operand(p.r, r, n, s*n)
 		if s < k.gates {
-			gemm.F32.PackB(p.reset, r[s*n*n:], n, n, 0, true)
+			to.operand(p.reset, r[s*n*n:], n, n)
 		}
-		clear(p.wBias)
-		clear(p.rBias)
-		if k.b == nil {
-			continue
+	}
+	to.biases = func() {
+		for d := range k.dirs {
+			k.packBias(k.packed(dst, d), from[2], d)
 		}
-		both := tensor.As[float32](k.b)[d*2*g:]
-		vec.Add(p.wBias[:g], both[:g], both[g:2*g])
-		if k.after && k.gates == 3 {
-			copy(p.wBias[2*n:g], both[2*n:g])
-			copy(p.rBias[2*n:g], both[g+2*n:2*g])
-		}
+	}
+	return to
+}
+
+// packBias adds R's half of direction d's bias, which may be nil, to W's, but where a reset gate
+// comes between them.
+func (k *gruKernel) packBias(p gruWeights, b []float32, d int) {
+	n, g := k.hidden, k.gates*k.hidden
+	clear(p.wBias)
+	clear(p.rBias)
+	if b == nil {
+		return
+	}
+	both := b[d*2*g:]
+	vec.Add(p.wBias[:g], both[:g], both[g:2*g])
+	if k.after && k.gates == 3 {
+		copy(p.wBias[2*n:g], both[2*n:g])
+		copy(p.rBias[2*n:g], both[g+2*n:2*g])
 	}
 }
 
@@ -245,13 +258,14 @@ func (k *gruKernel) ScratchBytes(workers int) int {
 	if k.reset != nil {
 		most = max(most, k.reset.ScratchLen())
 	}
-	return gates + rec + 2*state + workers*scratchBytes(most)
+	return k.weightBytes() - k.PackedBytes() + gates + rec + 2*state + workers*scratchBytes(most)
 }
 
 // Bind implements Kernel.
 func (k *gruKernel) Bind(b compute.Binding) compute.Task {
+	packed, pack := k.bind(&b, k.weightBytes(), k.packer)
 	gates, rec, state := k.parts()
-	t := &gruTask{of: k, x: tensor.As[float32](b.In[op.RNNX])}
+	t := &gruTask{of: k, x: tensor.As[float32](b.In[op.RNNX]), pack: pack}
 	rest := b.Scratch
 	for _, part := range []struct {
 		to *[]float32
@@ -264,7 +278,7 @@ func (k *gruKernel) Bind(b compute.Binding) compute.Task {
 	worker.Scratch = rest
 	t.product.scratch = perWorker(worker)
 	for d := range k.dirs {
-		t.weights[d] = k.packed(b.Packed, d)
+		t.weights[d] = k.packed(packed, d)
 	}
 	if k.lens {
 		t.ends = tensor.As[int32](b.In[op.RNNLens])
@@ -287,7 +301,9 @@ type gruTask struct {
 	ends                 []int32   // inputs of each batch entry, nil for all
 	gatesOf, rec, h, let []float32
 	weights              [2]gruWeights
+	pack                 *weightPacker // nil where weights are packed already
 	product              gemmTask
+	d, i                 int // the direction and the step that run
 }
 
 // Run implements Task.
@@ -297,6 +313,9 @@ func (t *gruTask) Run(x *compute.Exec) error {
 			return fmt.Errorf("%w: sequence_lens[%d] is %d, X has %d steps", op.ErrInput, i, n,
 				t.of.seq)
 		}
+	}
+	if err := t.pack.run(x); err != nil {
+		return err
 	}
 	if t.ends != nil {
 		clear(t.y)
@@ -325,28 +344,54 @@ func (t *gruTask) direction(x *compute.Exec, d int) error {
 		if err := t.multiply(x, t.of.step, t.h, w.r, t.rec, w.rBias); err != nil {
 			return err
 		}
+		t.d, t.i = d, i
 		if t.of.reset != nil {
-			for b := range t.of.batch {
-				t.letThrough(b, t.place(d, b, i))
+			if err := x.For(t.chunks(), (*gruReset)(t)); err != nil {
+				return err
 			}
 			if err := t.multiply(x, t.of.reset, t.let, w.reset, t.rec, w.rBias); err != nil {
 				return err
 			}
 		}
-		for b := range t.of.batch {
-			at := t.place(d, b, i)
-			if at < 0 {
-				continue
-			}
-			t.advance(b, at)
-			if t.y != nil {
-				copy(t.y[((at*t.of.dirs+d)*t.of.batch+b)*t.of.hidden:],
-					t.h[b*t.of.hidden:][:t.of.hidden])
-			}
+		if err := x.For(t.chunks(), t); err != nil {
+			return err
 		}
 	}
 	finish(t.yh, t.h, d*n)
 	return nil
+}
+
+// chunks is the number of chunks of a step's batch entries.
+func (t *gruTask) chunks() int {
+	per := cellRows(t.of.hidden)
+	return (t.of.batch + per - 1) / per
+}
+
+// Chunk implements Region: some batch entries of a step.
+func (t *gruTask) Chunk(i, _ int) {
+	per, k := cellRows(t.of.hidden), t.of
+	for b := i * per; b < min((i+1)*per, k.batch); b++ {
+		at := t.place(t.d, b, t.i)
+		if at < 0 {
+			continue
+		}
+		t.advance(b, at)
+		if t.y != nil {
+			copy(t.y[((at*k.dirs+t.d)*k.batch+b)*k.hidden:], t.h[b*k.hidden:][:k.hidden])
+		}
+	}
+}
+
+// gruReset is what comes before the product of the state that the reset gate lets through.
+type gruReset gruTask
+
+// Chunk implements Region: some batch entries of a step.
+func (r *gruReset) Chunk(i, _ int) {
+	t := (*gruTask)(r)
+	per := cellRows(t.of.hidden)
+	for b := i * per; b < min((i+1)*per, t.of.batch); b++ {
+		t.letThrough(b, t.place(t.d, b, t.i))
+	}
 }
 
 // place is the input of batch entry b that step i of direction d takes, -1 when it has no more.

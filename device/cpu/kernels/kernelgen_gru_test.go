@@ -42,7 +42,7 @@ func genGRU(r source, key opKey) *sample {
 	}
 	s.in = s.in[:3+r.IntN(4)]
 	s.call.NumIn, s.constant = len(s.in), make([]bool, len(s.in))
-	s.fix(op.RNNW, op.RNNR, op.RNNB)
+	s.fixWeights(r)
 	s.call.NumOut = 1 + r.IntN(2)
 	s.absent = []bool{r.one(4), r.one(4)}[:s.call.NumOut]
 	if gates == 3 && r.one(2) {
@@ -61,4 +61,12 @@ func genGRU(r source, key opKey) *sample {
 	}
 	s.atol = 1e-4 // each of the steps enlarges the error of the state by the norm of R, some 7
 	return s
+}
+
+// fixWeights makes the weights of a recurrent layer constant, now and then only some of them.
+func (s *sample) fixWeights(r source) {
+	s.fix(op.RNNW, op.RNNR, op.RNNB)
+	if r.one(3) {
+		s.constant[op.RNNW+r.IntN(min(3, len(s.in)-1))] = false
+	}
 }

@@ -353,10 +353,7 @@ func genLSTM(r source, key opKey) *sample {
 	}
 	s.in = s.in[:3+r.IntN(6)]
 	s.call.NumIn, s.constant = len(s.in), make([]bool, len(s.in))
-	s.fix(op.RNNW, op.RNNR, op.RNNB)
-	if r.one(10) {
-		s.constant[1+r.IntN(2)] = false
-	}
+	s.fixWeights(r)
 	s.call.NumOut = 1 + r.IntN(3)
 	s.absent = []bool{r.one(4), r.one(4), r.one(4)}[:s.call.NumOut]
 	switch r.IntN(12) {

@@ -8,16 +8,16 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations, constant weights, and neither
-// peepholes, sequence lengths nor clipping.
+// lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations and neither peepholes, sequence
+// lengths nor clipping.
 var lstmKernels = map[opKey]builder{{"", "LSTM"}: lstm}
 
 // lstmKernel computes X·Wᵀ of all steps as one product, then one product with R a step. Gates are
 // in ONNX's order i o f c.
 type lstmKernel struct {
+	recurrentWeights
 	seq, batch, in, hidden, dirs int
 	backward                     [2]bool
-	w, r, b                      *tensor.Tensor
 	inputs, step                 *gemm.Product
 	stateIn                      [2]bool // whether initial h and c are given
 }
@@ -29,13 +29,13 @@ func lstm(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	k := &lstmKernel{
+		recurrentWeights: recurrentWeightsOf(r),
+
 		seq:    x[0],
 		batch:  x[1],
 		in:     x[2],
 		hidden: w[1] / 4,
 		dirs:   w[0],
-		w:      r.constant(op.RNNW),
-		r:      r.constant(op.RNNR),
 	}
 	k.options(r)
 	var err error
@@ -62,9 +62,6 @@ func (k *lstmKernel) options(r *request) {
 	}
 	_, _, k.stateIn[0] = r.in(op.RNNInitialH)
 	_, _, k.stateIn[1] = r.in(op.RNNInitialC)
-	if _, _, ok := r.in(op.RNNB); ok {
-		k.b = r.constant(op.RNNB)
-	}
 }
 
 // lstmPlain reports whether the call is of the kind that the kernel computes.
@@ -74,7 +71,7 @@ func lstmPlain(r *request) bool {
 		a.Int("layout", 0) != 0 {
 		return false
 	}
-	for _, i := range []int{op.RNNX, op.RNNInitialH, op.RNNInitialC} {
+	for _, i := range []int{op.RNNX, op.RNNB, op.RNNInitialH, op.RNNInitialC} {
 		if _, d, ok := r.in(i); ok && d != tensor.Float32 {
 			return false
 		}
@@ -84,21 +81,11 @@ func lstmPlain(r *request) bool {
 			return false
 		}
 	}
-	_, _, biased := r.in(op.RNNB)
-	return r.constant(op.RNNW) != nil && r.constant(op.RNNR) != nil &&
-		(!biased || r.constant(op.RNNB) != nil)
+	return true
 }
 
 // Name implements Kernel.
 func (k *lstmKernel) Name() string { return "lstm" }
-
-// Absorbed implements [compute.Absorbing].
-func (k *lstmKernel) Absorbed() []int {
-	if k.b == nil {
-		return []int{op.RNNW, op.RNNR}
-	}
-	return []int{op.RNNW, op.RNNR, op.RNNB}
-}
 
 // lens returns the floats that one direction's packed W, packed R and summed bias take, each
 // rounded up to cache lines.
@@ -108,11 +95,14 @@ func (k *lstmKernel) lens() (w, r, b int) {
 		gemm.F32.PackedBLen(k.hidden, 4*k.hidden)), round(4 * k.hidden)
 }
 
-// PackedBytes implements Kernel.
-func (k *lstmKernel) PackedBytes() int {
+// weightBytes is the size of the packed weights.
+func (k *lstmKernel) weightBytes() int {
 	w, r, b := k.lens()
 	return 4 * k.dirs * (w + r + b)
 }
+
+// PackedBytes implements Kernel.
+func (k *lstmKernel) PackedBytes() int { return k.unlessComputed(k.weightBytes()) }
 
 // parts cuts one direction's packed weights.
 func (k *lstmKernel) parts(packed []byte, dir int) (w, r, b []float32) {
@@ -121,31 +111,44 @@ func (k *lstmKernel) parts(packed []byte, dir int) (w, r, b []float32) {
 	return f[:nw], f[nw : nw+nr], f[nw+nr : nw+nr+nb]
 }
 
-// Pack implements Kernel. The two halves of ONNX's bias, of W and of R, are added here.
+// Pack implements Kernel.
 func (k *lstmKernel) Pack(dst []byte) {
-	g := 4 * k.hidden
+	if !k.computed {
+		k.packer(dst, k.constants()).all()
+	}
+}
+
+// packer packs weights into dst. The two halves of ONNX's bias, of W and of R, are added.
+func (k *lstmKernel) packer(dst []byte, from [3][]float32) *weightPacker {
+	p, g := &weightPacker{}, 4*k.hidden
 	for d := range k.dirs {
-		w, r, b := k.parts(dst, d)
-		gemm.F32.PackB(w, tensor.As[float32](k.w)[d*g*k.in:], k.in, g, 0, true)
-		gemm.F32.PackB(r, tensor.As[float32](k.r)[d*g*k.hidden:], k.hidden, g, 0, true)
-		k.packBias(b, d)
+		w, r, _ := k.parts(dst, d)
+		p.operand(w, from[0][d*g*k.in:], k.in, g)
+		p.operand(r, from[1][d*g*k.hidden:], k.hidden, g)
+	}
+	p.biases = func() {
+		for d := range k.dirs {
+			_, _, b := k.parts(dst, d)
+			k.packBias(b, from[2], d)
+		}
+	}
+	return p
+}
+
+// packBias adds the two halves of direction d's bias, which may be nil.
+func (k *lstmKernel) packBias(to, b []float32, d int) {
+	clear(to)
+	if g := 4 * k.hidden; b != nil {
+		both := b[d*2*g:]
+		vec.Add(to[:g], both[:g], both[g:2*g])
 	}
 }
 
-// packBias adds the two halves of direction d's bias.
-func (k *lstmKernel) packBias(b []float32, d int) {
-	clear(b)
-	if g := 4 * k.hidden; k.b != nil {
-		both := tensor.As[float32](k.b)[d*2*g:]
-		vec.Add(b[:g], both[:g], both[g:2*g])
-	}
-}
-
-// ScratchBytes implements Kernel: the gates of all steps, the running h and c, and each worker's
-// part.
+// ScratchBytes implements Kernel: computed weights, the gates of all steps, the running h and c,
+// and each worker's part.
 func (k *lstmKernel) ScratchBytes(workers int) int {
 	gates, state := k.scratchLens()
-	return gates + 2*state + workers*k.workerBytes()
+	return k.weightBytes() - k.PackedBytes() + gates + 2*state + workers*k.workerBytes()
 }
 
 func (k *lstmKernel) scratchLens() (gates, state int) {
@@ -158,13 +161,14 @@ func (k *lstmKernel) workerBytes() int {
 
 // Bind implements Kernel.
 func (k *lstmKernel) Bind(b compute.Binding) compute.Task {
-	t := &lstmTask{lstmState: newLSTMState(k, b)}
+	packed, pack := k.bind(&b, k.weightBytes(), k.packer)
+	t := &lstmTask{lstmState: newLSTMState(k, b), pack: pack}
 	gates, state := k.scratchLens()
 	worker := b
 	worker.Scratch = b.Scratch[gates+2*state:]
 	t.product.scratch = perWorker(worker)
 	for d := range k.dirs {
-		t.w[d], t.r[d], t.b[d] = k.parts(b.Packed, d)
+		t.w[d], t.r[d], t.b[d] = k.parts(packed, d)
 	}
 	return t
 }
@@ -176,6 +180,9 @@ type lstmState struct {
 	x, h0, c0   []float32
 	y, yh, yc   []float32 // nil when not asked for
 	gates, h, c []float32
+
+	at  int       // the place of Y that the step writes
+	now []float32 // and its gates
 }
 
 func newLSTMState(k *lstmKernel, b compute.Binding) lstmState {
@@ -215,10 +222,21 @@ func (t *lstmState) position(d, i int) (at int, gates []float32) {
 }
 
 // advance updates the state from the finished gates of one place.
-func (t *lstmState) advance(d, at int, gates []float32) {
-	t.cell(gates)
-	if n := t.batch * t.hidden; t.y != nil {
-		copy(t.y[(at*t.dirs+d)*n:], t.h)
+func (t *lstmState) advance(x *compute.Exec, d, at int, gates []float32) error {
+	t.at, t.now = at*t.dirs+d, gates
+	per := cellRows(t.hidden)
+	return x.For((t.batch+per-1)/per, t)
+}
+
+// Chunk implements Region: some batch entries of a step.
+func (t *lstmState) Chunk(i, _ int) {
+	per, n := cellRows(t.hidden), t.hidden
+	for b := i * per; b < min((i+1)*per, t.batch); b++ {
+		h := t.h[b*n:][:n]
+		lstmCell(t.now[b*4*n:][:4*n], h, t.c[b*n:][:n])
+		if t.y != nil {
+			copy(t.y[(t.at*t.batch+b)*n:], h)
+		}
 	}
 }
 
@@ -232,11 +250,15 @@ func (t *lstmState) end(d int) {
 type lstmTask struct {
 	lstmState
 	w, r, b [2][]float32
+	pack    *weightPacker // nil where weights are packed already
 	product gemmTask
 }
 
 // Run implements Task.
 func (t *lstmTask) Run(x *compute.Exec) error {
+	if err := t.pack.run(x); err != nil {
+		return err
+	}
 	for d := range t.dirs {
 		if err := t.direction(x, d); err != nil {
 			return err
@@ -259,7 +281,9 @@ func (t *lstmTask) direction(x *compute.Exec, d int) error {
 		if err := t.product.Run(x); err != nil {
 			return err
 		}
-		t.advance(d, at, gates)
+		if err := t.advance(x, d, at, gates); err != nil {
+			return err
+		}
 	}
 	t.end(d)
 	return nil
@@ -278,18 +302,15 @@ func finish(dst, src []float32, at int) {
 	}
 }
 
-// cell updates h and c from the gates of one step: c = f∘c + i∘g, h = o∘tanh(c).
-func (t *lstmState) cell(gates []float32) {
-	n := t.hidden
-	for b := range t.batch {
-		g := gates[b*4*n : (b+1)*4*n]
-		h, c := t.h[b*n:(b+1)*n], t.c[b*n:(b+1)*n]
-		vec.Sigmoid(g[:3*n], g[:3*n])
-		i, o, f, u := g[:n], g[n:2*n], g[2*n:3*n], g[3*n:]
-		vec.Tanh(u, u)
-		vec.Mul(c, c, f)
-		vec.FMA(c, i, u, c)
-		vec.Tanh(h, c)
-		vec.Mul(h, h, o)
-	}
+// lstmCell updates h and c of a batch entry from the gates of one step, which it leaves as they are
+// after their activations: c = f∘c + i∘g, h = o∘tanh(c).
+func lstmCell(g, h, c []float32) {
+	n := len(h)
+	vec.Sigmoid(g[:3*n], g[:3*n])
+	i, o, f, u := g[:n], g[n:2*n], g[2*n:3*n], g[3*n:]
+	vec.Tanh(u, u)
+	vec.Mul(c, c, f)
+	vec.FMA(c, i, u, c)
+	vec.Tanh(h, c)
+	vec.Mul(h, h, o)
 }

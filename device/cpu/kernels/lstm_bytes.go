@@ -35,11 +35,14 @@ type byteWeights struct {
 func byteLSTM(r *request) (compute.Kernel, error) {
 	x, _, _ := r.in(op.RNNX)
 	w, _, _ := r.in(op.RNNW)
-	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 {
+	weights := recurrentWeightsOf(r)
+	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 ||
+		weights.computed {
 		return nil, nil
 	}
 	k := &byteLSTMKernel{
-		lstmKernel: lstmKernel{seq: x[0], batch: x[1], in: x[2], hidden: w[2] / 4, dirs: w[0]},
+		lstmKernel: lstmKernel{recurrentWeights: weights, seq: x[0], batch: x[1], in: x[2],
+			hidden: w[2] / 4, dirs: w[0]},
 	}
 	k.options(r)
 	rows := []int{k.seq * k.batch, k.batch}
@@ -162,7 +165,7 @@ func (k *byteLSTMKernel) Pack(dst []byte) {
 		for i := range p {
 			k.operands[i].pack(p[i], d)
 		}
-		k.packBias(bias, d)
+		k.packBias(bias, k.constantBias(), d)
 	}
 }
 
@@ -262,7 +265,9 @@ func (t *byteLSTMTask) direction(x *compute.Exec, d int) error {
 		if err := state.multiply(x); err != nil {
 			return err
 		}
-		t.advance(d, at, gates)
+		if err := t.advance(x, d, at, gates); err != nil {
+			return err
+		}
 	}
 	t.end(d)
 	return nil
