@@ -200,6 +200,8 @@ func (o operands) movement() []call {
 		{op: "Expand", name: "less", in: list(o.f(2, 3, 1), ints(3, 1))},
 		{op: "Tile", in: list(o.f(2, 3), ints(2, 3))},
 		{op: "Slice", in: list(o.f(4, 5), ints(1, -1), ints(3, -6), ints(0, 1), ints(1, -2))},
+		{op: "Slice", name: "inner", in: list(o.f(4, 5), ints(-3, 1), ints(9, -1), ints(-1, 0))},
+		{op: "Slice", name: "empty", in: list(o.f(4, 5), ints(3), ints(2))},
 		{op: "Slice", name: "defaults", in: list(o.f(4, 5), ints(1), ints(9))},
 		{op: "Slice", name: "attributes", version: 9, in: list(o.f(4, 5)),
 			attrs: attrs(op.IntsAttr("starts", 1), op.IntsAttr("ends", -1))},

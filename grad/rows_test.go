@@ -37,3 +37,34 @@ output %y`)
 		}
 	}
 }
+
+// TestCutsArePadded: the gradient of what was cut out, where it is known from where, has zeros
+// around it, and no element is looked for.
+func TestCutsArePadded(t *testing.T) {
+	for _, line := range []string{
+		"%one = Constant@13 () {value_ints=[1]}\n%three = Constant@13 () {value_ints=[3]}\n" +
+			`%y = Slice@13 "y" (%x, %one, %three)`,
+		"%two = Constant@13 () {value_int=2}\n" + `%y = Gather@13 "y" (%x, %two)`,
+	} {
+		g := parse(t, "input %x: float64[4,3]\n"+line+"\noutput %y")
+		if err := g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		o := grad.Objective{Of: []*graph.Value{g.Outputs[0]}, By: g.Inputs}
+		if _, err := grad.Backward(g, o); err != nil {
+			t.Fatal(err)
+		}
+		pads := 0
+		for _, n := range g.Nodes {
+			switch n.Type {
+			case "Pad":
+				pads++
+			case "ScatterElements", "ScatterND":
+				t.Errorf("%s: %v", line, n.Type)
+			}
+		}
+		if pads != 1 {
+			t.Errorf("%s: %d pads, want 1", line, pads)
+		}
+	}
+}

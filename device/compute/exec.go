@@ -31,6 +31,8 @@ type Watcher interface {
 }
 
 // For runs chunks 0 to n-1 of r on the pool, under the gate.
+//
+//go:noinline
 func (x *Exec) For(n int, r Region) error {
 	return x.Pool.Run(x.Ctx, x.Gate, n, r)
 }

@@ -65,6 +65,7 @@ var activation = []Op{
 //go:noinline
 func (c *Call) attr(name string, def float32) float64 { return float64(c.Attrs.Float(name, def)) }
 
+//go:noinline
 func (c *Call) alpha(def float32) float64 { return c.attr("alpha", def) }
 
 // relu keeps NaN, as max(0, x) of numpy does.

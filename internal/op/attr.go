@@ -121,6 +121,8 @@ func (as Attrs) Int(name string, def int64) int64 {
 }
 
 // Bool returns an integer attribute as the flag that ONNX writes with 0 and 1.
+//
+//go:noinline
 func (as Attrs) Bool(name string, def bool) bool {
 	d := int64(0)
 	if def {
@@ -148,6 +150,8 @@ func (as Attrs) String(name, def string) string {
 }
 
 // Ints returns an integer list attribute, nil when it is absent. The slice is shared.
+//
+//go:noinline
 func (as Attrs) Ints(name string) []int64 {
 	if a := as.Find(name); a != nil && a.Kind == AttrInts {
 		return a.Ints

@@ -161,6 +161,8 @@ func (c *Eval) intOr(i int, def int64) (int64, error) {
 }
 
 // size checks that v can be the size of a dimension.
+//
+//go:noinline
 func (c *Call) size(v int64) (int, error) {
 	if v < 0 || v > math.MaxInt {
 		return 0, c.Errorf(ErrInput, "%d is no size", v)

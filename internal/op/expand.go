@@ -225,6 +225,8 @@ func (c *Eval) give(i int, t *tensor.Tensor) error {
 }
 
 // Fail ends the expansion with an error of that kind.
+//
+//go:noinline
 func (x *Expander) Fail(kind error, format string, args ...any) {
 	if x.Err == nil {
 		x.Err = x.Errorf(kind, format, args...)
@@ -270,6 +272,8 @@ func (x *Expander) Shape(v Var) []Dim {
 }
 
 // Rank returns the rank of a value; the definition has to wait when it is not known.
+//
+//go:noinline
 func (x *Expander) Rank(v Var) int { return len(x.Shape(v)) }
 
 // Later ends the expansion until more is known of the operands.
@@ -389,6 +393,8 @@ func (x *Expander) typesOf(vars []Var) (types []Type, present []bool) {
 }
 
 // Add is the sum of two values, of which an [Absent] one counts as zero.
+//
+//go:noinline
 func (x *Expander) Add(a, b Var) Var {
 	switch {
 	case a == Absent:
@@ -421,6 +427,8 @@ func (x *Expander) Reshape(v Var, shape ...int64) Var {
 }
 
 // Transpose permutes the dimensions of a value.
+//
+//go:noinline
 func (x *Expander) Transpose(v Var, perm ...int64) Var {
 	return x.Op("Transpose", Attrs{IntsAttr("perm", perm...)}, v)
 }

@@ -77,6 +77,47 @@ func gradExpand(x *gradient) { x.summed(0, x.d(0)) }
 // gradMoved is the rule of operators that only move the elements of operand 0.
 func gradMoved(x *gradient) { x.moved(0, x.operands()...) }
 
+// gradSlice puts zeros around the gradient where it is known which elements were cut out, and they
+// follow each other.
+func gradSlice(x *gradient) {
+	pads := x.slicePads()
+	if pads == nil {
+		gradMoved(x)
+		return
+	}
+	x.set(0, x.Op("Pad", nil, x.d(0), x.Ints(pads...)))
+}
+
+// slicePads is how much a slice cut off before and behind each axis, nil where that is not known or
+// it left elements out between.
+func (x *gradient) slicePads() []int64 {
+	v := x.TypeOf(x.Input(0))
+	known := &Infer{Call: x.Call, In: x.b.In, Present: x.b.Present}
+	exprs, ok := known.sliceDims()
+	starts, ok1 := knownInts(exprs.starts)
+	ends, ok2 := knownInts(exprs.ends)
+	if !ok || !ok1 || !ok2 || !v.Ranked {
+		return nil
+	}
+	a := sliceArgs{starts: wideInts(starts), ends: wideInts(ends), axes: exprs.axes,
+		steps: exprs.steps}
+	err := a.complete(x.Call)
+	axes, err2 := x.axes(a.axes, len(v.Shape))
+	if err != nil || err2 != nil {
+		return nil
+	}
+	pads := make([]int64, 2*len(v.Shape))
+	for i, k := range axes {
+		size, ok := v.Shape[k].Int()
+		if !ok || a.steps[i] != 1 {
+			return nil
+		}
+		first, n := sliceSpan(size, a.starts[i], a.ends[i], 1)
+		pads[k], pads[len(v.Shape)+k] = int64(first), int64(size-first-n)
+	}
+	return pads
+}
+
 // gradPad: what was cut off has no gradient, and what the border holds is the constant's. The other
 // modes repeat elements.
 func gradPad(x *gradient) {
@@ -110,7 +151,7 @@ func gradGather(x *gradient) {
 	}
 	v, at, g := x.Input(0), x.Input(1), x.d(0)
 	axis, rank, picked := int(x.axisOf(v, 0)), x.Rank(v), x.Rank(at)
-	if x.Err != nil {
+	if x.Err != nil || x.gatheredOne(v, at, g, axis) {
 		return
 	}
 	first := append([]int64{int64(axis)}, slices.Concat(axesBetween(0, axis),
@@ -124,6 +165,28 @@ func gradGather(x *gradient) {
 	zeros := x.full(x.Transpose(v, first...), g, 0)
 	x.set(0, x.Transpose(x.scatterND(zeros, x.Unsqueeze(at, int64(picked)),
 		x.Transpose(g, rows...)), back...))
+}
+
+// gatheredOne puts zeros around the gradient of one row that was picked, where it is known which,
+// and reports whether it did.
+func (x *gradient) gatheredOne(v, at, g Var, axis int) bool {
+	of, place := x.TypeOf(v), x.TypeOf(at).Const
+	if place == nil || place.Rank() > 0 {
+		return false
+	}
+	size, ok := of.Shape[axis].Int()
+	i, err := place.Ints()
+	if !ok || err != nil {
+		return false
+	}
+	k, err := x.index(i[0], size)
+	if err != nil {
+		return false
+	}
+	pads := make([]int64, 2*len(of.Shape))
+	pads[axis], pads[len(of.Shape)+axis] = int64(k), int64(size-k-1)
+	x.set(0, x.Op("Pad", nil, x.Unsqueeze(g, int64(axis)), x.Ints(pads...)))
+	return true
 }
 
 // scatterND adds slices of v to those of base at places.

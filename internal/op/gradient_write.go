@@ -6,13 +6,27 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
+// The calls that rules write most are not inlined: the program would hold each of them a hundred
+// times.
+
+//go:noinline
 func (x *Expander) mul(a, b Var) Var { return x.Op("Mul", nil, a, b) }
+
+//go:noinline
 func (x *Expander) sub(a, b Var) Var { return x.Op("Sub", nil, a, b) }
+
+//go:noinline
 func (x *Expander) div(a, b Var) Var { return x.Op("Div", nil, a, b) }
-func (x *Expander) neg(a Var) Var    { return x.Op("Neg", nil, a) }
+
+//go:noinline
+func (x *Expander) neg(a Var) Var { return x.Op("Neg", nil, a) }
+
+//go:noinline
 func (x *Expander) square(a Var) Var { return x.mul(a, a) }
 
 // where is a where condition c holds, else b.
+//
+//go:noinline
 func (x *Expander) where(c, a, b Var) Var { return x.Op("Where", nil, c, a, b) }
 
 // masked is v where condition c holds, else 0.
@@ -33,6 +47,7 @@ func (x *Expander) from(f float64, v Var) Var { return x.sub(x.Scalar(v, f), v) 
 // plus is v and a number.
 func (x *Expander) plus(v Var, f float64) Var { return x.Op("Add", nil, v, x.Scalar(v, f)) }
 
+//go:noinline
 func (x *Expander) sizes(v Var) Var { return x.Op("Shape", nil, v) }
 
 // full has the shape of one value, the element type of another, and one number in it.

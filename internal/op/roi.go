@@ -48,6 +48,8 @@ func (c *Infer) roiShape(height, width int64, columns int) error {
 }
 
 // roiSize checks a size of the output.
+//
+//go:noinline
 func (c *Call) roiSize(v int64) (int, error) {
 	if v < 1 || v > math.MaxInt32 {
 		return 0, c.Errorf(ErrAttr, "output of %d, must be positive", v)

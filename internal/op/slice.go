@@ -9,7 +9,7 @@ import (
 // sliceOps cut regular parts out of tensors.
 var sliceOps = []Op{
 	{Name: "Slice", Since: []int{1, 10, 11, 13}, MinIn: 1, MaxIn: 5, Infer: inferSlice,
-		Eval: evalSlice, grad: gradMoved},
+		Eval: evalSlice, grad: gradSlice},
 }
 
 // sliceArgs are the four lists of Slice, one entry an axis that is cut.

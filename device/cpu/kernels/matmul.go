@@ -256,6 +256,8 @@ func (r *packedRows) Chunk(i, _ int) {
 }
 
 // perWorker cuts a binding's scratch into one part a worker.
+//
+//go:noinline
 func perWorker(b compute.Binding) [][]float32 {
 	parts := make([][]float32, b.Workers)
 	n := len(b.Scratch) / max(1, b.Workers) &^ 63
