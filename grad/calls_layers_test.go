@@ -155,6 +155,51 @@ func (o operands) recurrent() []call {
 			}
 		}
 	}
+	return slices.Concat(cs, o.recurrentAtOnce(), o.recurrentBack())
+}
+
+// recurrentAtOnce are layers whose gradient is one operator.
+func (o operands) recurrentAtOnce() (cs []call) {
+	const seq, batch, in, hidden = 3, 2, 2, 3
+	for _, direction := range []string{"forward", "reverse", "bidirectional"} {
+		dirs := 1
+		if direction == "bidirectional" {
+			dirs = 2
+		}
+		state := func() *tensor.Tensor { return o.f(dirs, batch, hidden) }
+		as := attrs(op.IntAttr("hidden_size", hidden), op.StringAttr("direction", direction))
+		cs = append(cs, call{op: "LSTM", name: "at once, " + direction, outs: 3, static: true,
+			first: direction != "reverse", attrs: as,
+			in: list(o.f(seq, batch, in), o.f(dirs, 4*hidden, in), o.f(dirs, 4*hidden, hidden),
+				o.f(dirs, 8*hidden), nil, state(), state())},
+			call{op: "GRU", name: "at once, " + direction, outs: 2, static: true,
+				first: direction != "reverse",
+				attrs: append(slices.Clone(as), op.IntAttr("linear_before_reset", 1)),
+				in: list(o.f(seq, batch, in), o.f(dirs, 3*hidden, in),
+					o.f(dirs, 3*hidden, hidden), o.f(dirs, 6*hidden), nil, state())})
+	}
+	return cs
+}
+
+// recurrentBack are gradients of layers, with results of any numbers.
+func (o operands) recurrentBack() (cs []call) {
+	const seq, batch, in, hidden = 2, 1, 2, 2
+	for i, cell := range []string{"GRU", "LSTM"} {
+		gates, outs := 3+i, 5+i
+		y := func() *tensor.Tensor { return o.f(seq, 2, batch, hidden) }
+		state := func() *tensor.Tensor { return o.f(2, batch, hidden) }
+		c := call{domain: op.FusedDomain, op: op.RecurrentGradient, version: 1, name: cell,
+			outs: outs, static: true, first: true,
+			attrs: attrs(op.StringAttr("cell", cell),
+				op.StringAttr("direction", "bidirectional")),
+			in: list(o.f(seq, batch, in), o.f(2, gates*hidden, in), o.f(2, gates*hidden, hidden),
+				o.f(2, 2*gates*hidden), state(), nil, y(), y(), state())}
+		if cell == "LSTM" {
+			c.in[op.BackInitialC] = state()
+			c.in = append(c.in, state())
+		}
+		cs = append(cs, c)
+	}
 	return cs
 }
 

@@ -50,7 +50,7 @@ func RoundedLSTM(round func(h []float64)) (infer func(*Infer) error, eval func(*
 }
 
 func recurrentOp(name string, k cell, maxIn, maxOut int) Op {
-	return Op{Name: name, Since: []int{7, 14, 22}, MinIn: 3, MaxIn: maxIn, MaxOut: maxOut,
+	o := Op{Name: name, Since: []int{7, 14, 22}, MinIn: 3, MaxIn: maxIn, MaxOut: maxOut,
 		Infer: func(c *Infer) error { return k.infer(c) },
 		Eval:  InFloat32(func(c *Eval) error { return k.eval(c) }),
 		parts: func(x *Expander) { k.parts(x) },
@@ -61,6 +61,10 @@ func recurrentOp(name string, k cell, maxIn, maxOut int) Op {
 			steps := Ranked(tensor.Float32, in[RNNX].Shape[:2]...).Elements()
 			return 2 * steps * (in[RNNW].Elements() + in[RNNR].Elements())
 		}}
+	if k.gates > 1 {
+		o.grad = k.gradRecurrent
+	}
+	return o
 }
 
 // directions returns which directions run: false is forward, true reverse.

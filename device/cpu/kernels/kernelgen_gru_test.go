@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weirgpu/weir/internal/op"
@@ -69,4 +70,46 @@ func (s *sample) fixWeights(r source) {
 	if r.one(3) {
 		s.constant[op.RNNW+r.IntN(min(3, len(s.in)-1))] = false
 	}
+}
+
+// genRecurrentGradient makes calls of both cells, of any states, without some operands and results.
+func genRecurrentGradient(r source, key opKey) *sample {
+	seq, batch, in, hidden := 1+r.IntN(6), 1+r.IntN(5), 1+r.IntN(20), 1+r.IntN(40)
+	if r.one(20) {
+		seq, batch, hidden = 100+r.IntN(60), 3, 5
+	}
+	cell, gates := "LSTM", 4
+	if r.one(2) {
+		cell, gates = "GRU", 3
+	}
+	direction, dirs := r.pick("forward", "reverse", "bidirectional"), 1
+	if direction == "bidirectional" {
+		dirs = 2
+	}
+	s := r.call(key, op.Attrs{op.StringAttr("cell", cell), op.StringAttr("direction", direction)})
+	y, states := []int{seq, dirs, batch, hidden}, []int{dirs, batch, hidden}
+	weights := func(shape ...int) *tensor.Tensor {
+		w := r.floats(shape...)
+		for i := range tensor.As[float32](w) {
+			tensor.As[float32](w)[i] /= float32(math.Sqrt(float64(shape[2])))
+		}
+		return w
+	}
+	s.in = []*tensor.Tensor{r.floats(seq, batch, in), weights(dirs, gates*hidden, in),
+		weights(dirs, gates*hidden, hidden), r.floats(dirs, 2*gates*hidden), r.floats(states...),
+		r.floats(states...), r.floats(y...), r.floats(y...), r.floats(states...),
+		r.floats(states...)}
+	for _, i := range []int{op.BackB, op.BackInitialH, op.BackInitialC, op.BackDY, op.BackDYH,
+		op.BackDYC} {
+		if r.one(3) || cell == "GRU" && (i == op.BackInitialC || i == op.BackDYC) {
+			s.in[i] = nil
+		}
+	}
+	s.call.NumIn, s.constant = len(s.in), make([]bool, len(s.in))
+	s.call.NumOut = 1 + r.IntN(gates+2)
+	for range s.call.NumOut {
+		s.absent = append(s.absent, r.one(4))
+	}
+	s.atol = 1e-4
+	return s
 }

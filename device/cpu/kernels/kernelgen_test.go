@@ -85,6 +85,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, op.ReluGradient}:         genReluGradient,
 	{op.FusedDomain, op.LayerNormGradient}:    genLayerNormGradient,
 	{op.FusedDomain, op.SoftmaxGradient}:      genSoftmaxGradient,
+	{op.FusedDomain, op.RecurrentGradient}:    genRecurrentGradient,
 	{op.FusedDomain, op.SGD}:                  genDescent,
 	{op.FusedDomain, op.Momentum}:             genDescent,
 	{op.FusedDomain, op.Adagrad}:              genDescent,

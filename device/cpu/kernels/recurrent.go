@@ -72,26 +72,42 @@ type weightPacker struct {
 	biases func() // what else is to be done, which takes no time to speak of
 }
 
-// panels are those of n rows of k weights, which become columns.
+// panels are those of n columns of k weights each, which may be rows as they are given; ld apart is
+// where rows begin.
 type panels struct {
 	to, from []float32
-	k, n     int
+	k, n, ld int
+	rows     bool
 }
 
-// operand adds n rows of k weights.
+// operand adds n rows of k weights, which become columns.
 func (p *weightPacker) operand(to, from []float32, k, n int) {
-	width := gemm.F32.PackedBLen(1, 1)
-	each := max(1, partBytes/4/max(1, k)/width) * width
+	each := panelColumns(k)
 	for at := 0; at < n; at += each {
 		p.panels = append(p.panels, panels{to[gemm.F32.PackedBLen(k, at):], from[at*k:], k,
-			min(each, n-at)})
+			min(each, n-at), k, true})
 	}
+}
+
+// columns adds n columns of k weights.
+func (p *weightPacker) columns(to, from []float32, k, n int) {
+	each := panelColumns(k)
+	for at := 0; at < n; at += each {
+		p.panels = append(p.panels, panels{to[gemm.F32.PackedBLen(k, at):], from[at:], k,
+			min(each, n-at), n, false})
+	}
+}
+
+// panelColumns is how many columns of k weights a chunk packs: whole panels.
+func panelColumns(k int) int {
+	width := gemm.F32.PanelColumns()
+	return max(1, partBytes/4/max(1, k)/width) * width
 }
 
 // Chunk implements Region.
 func (p *weightPacker) Chunk(i, _ int) {
 	o := &p.panels[i]
-	gemm.F32.PackB(o.to, o.from, o.k, o.n, 0, true)
+	gemm.F32.PackB(o.to, o.from, o.k, o.n, o.ld, o.rows)
 }
 
 // all packs everything at once.
@@ -107,7 +123,9 @@ func (p *weightPacker) run(x *compute.Exec) error {
 	if p == nil {
 		return nil
 	}
-	p.biases()
+	if p.biases != nil {
+		p.biases()
+	}
 	return x.For(len(p.panels), p)
 }
 
