@@ -219,6 +219,8 @@ func FromStrings(data []string, shape ...int) *Tensor {
 }
 
 // Len returns the number of elements. The shape must have passed [Tensor.Check].
+//
+//go:noinline
 func (t *Tensor) Len() int {
 	n := 1
 	for _, d := range t.Shape {

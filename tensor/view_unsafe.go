@@ -18,6 +18,8 @@ func As[T Elem](t *Tensor) []T {
 
 // Cast views raw little-endian bytes as elements of type T, without a copy. A remainder shorter
 // than one element is left out.
+//
+//go:noinline
 func Cast[T Elem](data []byte) []T { return cast[T](data) }
 
 // cast is Cast for a type that the caller knows to mirror one of elements.

@@ -74,6 +74,8 @@ func broadcastDim(a, b Dim) (Dim, bool) {
 }
 
 // rowMajor returns the strides, in elements, of a contiguous tensor.
+//
+//go:noinline
 func rowMajor(shape []int) []int {
 	st := make([]int, len(shape))
 	n := 1
@@ -86,6 +88,8 @@ func rowMajor(shape []int) []int {
 
 // broadcastStrides returns the strides by which an operand of the given shape is read along the
 // shape that it broadcasts to: 0 where it is repeated.
+//
+//go:noinline
 func broadcastStrides(shape, to []int) []int {
 	st := make([]int, len(to))
 	skip := len(to) - len(shape)

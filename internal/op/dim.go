@@ -318,10 +318,22 @@ func divAtoms(a, b string) (string, bool) {
 	return strings.Join(have, atomSep), true
 }
 
+// sortTerms sorts terms by their atoms: with gaps that halve (Shell 1959), since a generic sort takes
+// the program more bytes than all that is done with dimensions.
+func sortTerms(ts []term) {
+	for gap := len(ts) / 2; gap > 0; gap /= 2 {
+		for i := gap; i < len(ts); i++ {
+			for k := i; k >= gap && ts[k].atoms < ts[k-gap].atoms; k -= gap {
+				ts[k], ts[k-gap] = ts[k-gap], ts[k]
+			}
+		}
+	}
+}
+
 // collect sorts terms and merges those with the same atoms; false when a coefficient overflows or
 // the expression becomes too long.
 func collect(ts []term) ([]term, bool) {
-	slices.SortFunc(ts, func(a, b term) int { return strings.Compare(a.atoms, b.atoms) })
+	sortTerms(ts)
 	out := ts[:0]
 	for _, t := range ts {
 		if n := len(out); n > 0 && out[n-1].atoms == t.atoms {

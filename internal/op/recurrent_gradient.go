@@ -75,18 +75,17 @@ func inferRecurrentGradient(c *Infer) error {
 		return err
 	}
 	d, n := c.In[BackX].DType, Known(len(dirs))
-	steps, batch, in, hidden := Unknown(), Unknown(), Unknown(), Unknown()
-	if x := c.In[BackX]; x.Ranked && len(x.Shape) == 3 {
-		steps, batch, in = x.Shape[0], x.Shape[1], x.Shape[2]
+	x, r := unknownDims(3), unknownDims(3)
+	for i, to := range map[int]*[]Dim{BackX: &x, BackR: &r} {
+		if t := c.In[i]; t.Ranked && len(t.Shape) == 3 {
+			*to = t.Shape
+		}
 	}
-	if r := c.In[BackR]; r.Ranked && len(r.Shape) == 3 {
-		hidden = r.Shape[2]
-	}
+	hidden := r[2]
 	rows := hidden.MulInt(gates)
-	states, y := []Dim{n, batch, hidden}, []Dim{steps, n, batch, hidden}
-	want := [][]Dim{BackX: {steps, batch, in}, BackW: {n, rows, in}, BackR: {n, rows, hidden},
-		BackB: {n, rows.MulInt(2)}, BackInitialH: states, BackInitialC: states, BackY: y,
-		BackDY: y, BackDYH: states, BackDYC: states}
+	states, y := []Dim{n, x[1], hidden}, []Dim{x[0], n, x[1], hidden}
+	want := [][]Dim{x, {n, rows, x[2]}, {n, rows, hidden}, {n, rows.MulInt(2)}, states, states, y,
+		y, states, states}
 	for i, t := range c.In {
 		if c.Has(i) && t.Ranked && !slices.EqualFunc(t.Shape, want[i], Dim.MayEqual) {
 			return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i, t, want[i])
@@ -268,12 +267,14 @@ func (b *backThrough) sums(h, c Var) [6]Var {
 		x, hs = append(x, s.x), append(hs, s.h)
 		byW, byR = append(byW, s.byW), append(byR, s.byR)
 	}
-	all := func(of []Var) Var { return b.Op("Concat", axisAttr(0), of...) }
-	w, r := all(byW), all(byR)
-	return [6]Var{b.stacked(0, dx), b.Op("MatMul", nil, b.flipped(w), all(x)),
-		b.Op("MatMul", nil, b.flipped(r), all(hs)),
-		all([]Var{b.sumOver(w, false, 0), b.sumOver(r, false, 0)}), h, c}
+	w, r := b.joined(byW), b.joined(byR)
+	return [6]Var{b.stacked(0, dx), b.product(b.flipped(w), b.flipped(b.joined(x)), Absent),
+		b.product(b.flipped(r), b.flipped(b.joined(hs)), Absent),
+		b.joined([]Var{b.sumOver(w, false, 0), b.sumOver(r, false, 0)}), h, c}
 }
+
+// joined has the rows of all values.
+func (b *backThrough) joined(of []Var) Var { return b.Op("Concat", axisAttr(0), of...) }
 
 // gradRecurrent is [RecurrentGradient] for layers of its kind. Others are differentiated step by
 // step: see [cell.parts].

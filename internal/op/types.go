@@ -180,6 +180,8 @@ func (t Type) Ints() ([]int, bool) {
 }
 
 // knownInts returns dimensions as integers when every one is known.
+//
+//go:noinline
 func knownInts(ds []Dim) ([]int, bool) {
 	out := make([]int, len(ds))
 	for i, d := range ds {
