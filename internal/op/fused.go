@@ -25,12 +25,15 @@ const FusedDomain = "weir"
 //     are multiplied by;
 //   - MatMul input 2, optional: a vector of the last dimension, added to every row before the
 //     activation;
+//   - Conv attribute turned: 1 says that input 1 is the weights of the convolution, of one group, of
+//     whose operand this is the gradient: their first two axes are exchanged, and the others are
+//     reversed;
 //   - MatMul attribute transB: 1 says that input 1, a matrix, is given transposed.
 //
 // Silu is x · Sigmoid(x) alone, which ONNX has only since opset 24, as Swish.
 var fused = []Op{
 	{Domain: FusedDomain, Name: "Conv", Since: []int{1}, MinIn: 2, MaxIn: 5, Infer: fusedConv.infer,
-		Eval: InFloat32(fusedConv.eval), Flops: convFlops},
+		Eval: InFloat32(fusedConv.eval), Flops: fusedConvFlops},
 	{Domain: FusedDomain, Name: "Gemm", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedGemm.infer,
 		Eval: InFloat32(fusedGemm.eval), Flops: gemmFlops},
 	{Domain: FusedDomain, Name: "MatMul", Since: []int{1}, MinIn: 2, MaxIn: 3,
@@ -64,6 +67,7 @@ var (
 func (f fusion) plain(c *Call) *Call {
 	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
 		return strings.HasPrefix(a.Name, "activation") || a.Name == "precision" ||
+			a.Name == "turned" ||
 			f.vector && a.Name == "transB"
 	})
 	return &Call{Type: c.Type, Version: f.version, Attrs: attrs, NumIn: min(c.NumIn, f.inputs),
@@ -85,6 +89,9 @@ func (f fusion) infer(c *Infer) error {
 			return c.Errorf(ErrInput, "input 1 is %v, must be a matrix to be transposed", c.In[1])
 		}
 		first[1] = Ranked(c.In[1].DType, s[1], s[0])
+	}
+	if err := c.turn(first); err != nil {
+		return err
 	}
 	if err := f.first(&Infer{Call: f.plain(c.Call), In: first, Present: c.Present[:n],
 		Out: c.Out}); err != nil {
@@ -244,6 +251,9 @@ func (f fusion) operands(c *Eval) (in []*tensor.Tensor, err error) {
 	}
 	if f.transposes(c.Call) {
 		in[1], err = transposedMatrix(c.Call, in[1])
+	}
+	if c.turned() {
+		in[1], err = turnedWeights(c.Call, in[1])
 	}
 	return in, err
 }

@@ -68,6 +68,8 @@ var passes = []entry{
 		recognise, startInputScale},
 	{Info{"grid", "round floats to the steps of integers without making integers of them", false},
 		fuse, startGrid},
+	{Info{"turned", "pack weights that gradients of convolutions turn around as they are", false},
+		fuse, startTurned},
 	{Info{"bias", "make what is added to a matrix product its bias", false}, fuse, startBias},
 	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
 	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse,

@@ -156,8 +156,8 @@ func convSize(n *graph.Node, x, w, out []int) (p productSize, ok bool) {
 	}
 	p.constant = n.In[1].IsConst()
 	p.batch = float64(x[0] * group)
-	p.m, p.n = float64(volume(out[2:])), float64(w[0])/float64(group)
-	p.k = float64(volume(w[1:]))
+	p.m, p.n = float64(volume(out[2:])), float64(out[1])/float64(group)
+	p.k = float64(x[1]) / float64(group) * float64(volume(w[2:]))
 	p.depthwise, p.shared = group == x[1], group == 1 && !p.constant
 	if p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) && onesOnly(window.Stride) &&
 		onesOnly(window.Dilation) {

@@ -44,6 +44,12 @@ func convolution(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	k := &convKernel{weight: r.constant(1), scale: r.constant(convScale)}
+	m, turned := w[0], r.Call.Attrs.Bool("turned", false)
+	if turned {
+		if m = w[1]; k.weight != nil || group > 1 {
+			return nil, nil
+		}
+	}
 	if _, _, scaled := r.in(convScale); scaled && (k.scale == nil || k.weight == nil) {
 		return nil, nil
 	}
@@ -61,12 +67,13 @@ func convolution(r *request) (compute.Kernel, error) {
 		Window:   win,
 		N:        x[0],
 		C:        x[1],
-		M:        w[0],
+		M:        m,
 		Group:    group,
 		Format:   k.format,
 		Bias:     k.bias,
 		Residual: k.resid,
 		Reused:   k.weight != nil,
+		Turned:   turned,
 		Clamp:    e.Clamp,
 		Lo:       e.Lo,
 		Hi:       e.Hi,
@@ -147,14 +154,14 @@ func (k *convKernel) Packing() any {
 	return packing{k.weight, k.scale, k.op.Layout()}
 }
 
-// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those and
-// what packing needs.
+// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those, for
+// which workers need scratch before.
 func (k *convKernel) ScratchBytes(workers int) int {
-	n := workers * scratchBytes(k.op.ScratchLen())
-	if k.weight == nil {
-		n += scratchBytes(k.op.PackedLen()) + scratchBytes(k.op.RepackLen())
+	if k.weight != nil {
+		return workers * scratchBytes(k.op.ScratchLen())
 	}
-	return n
+	return workers*scratchBytes(max(k.op.ScratchLen(), k.op.RepackLen())) +
+		scratchBytes(k.op.PackedLen())
 }
 
 // Bind implements Kernel.
@@ -170,10 +177,9 @@ func (k *convKernel) Bind(b compute.Binding) compute.Task {
 	if k.weight != nil {
 		t.args.W = tensor.Cast[float32](b.Packed)
 	} else {
-		packed, repack := scratchBytes(k.op.PackedLen()), scratchBytes(k.op.RepackLen())
+		packed := scratchBytes(k.op.PackedLen())
 		t.args.W = tensor.Cast[float32](b.Scratch[:packed])
-		t.repack = tensor.Cast[float32](b.Scratch[packed:][:repack])
-		b.Scratch = b.Scratch[packed+repack:]
+		b.Scratch = b.Scratch[packed:]
 		t.raw = tensor.As[float32](b.In[1])
 	}
 	t.scratch = perWorker(b)
@@ -184,16 +190,30 @@ type convTask struct {
 	op      *conv.Convolution
 	args    conv.Args
 	raw     []float32 // weights to pack at each run, nil when they are packed already
-	repack  []float32 // what packing them needs
 	scratch [][]float32
 }
 
 // Run implements Task.
 func (t *convTask) Run(x *compute.Exec) error {
 	if t.raw != nil {
-		t.op.Repack(t.args.W, t.raw, t.repack)
+		if err := x.For(t.packings(), (*convPacking)(t)); err != nil {
+			return err
+		}
 	}
 	return x.For(t.op.Chunks(), t)
+}
+
+// packings is how many chunks weights are packed in.
+func (t *convTask) packings() int { return partsOf(4*len(t.raw), t.op.Panels()) }
+
+// convPacking packs weights.
+type convPacking convTask
+
+// Chunk implements Region: some panels.
+func (t *convPacking) Chunk(i, worker int) {
+	n, panels := (*convTask)(t).packings(), t.op.Panels()
+	from, to := panels*i/n, panels*(i+1)/n
+	t.op.RepackPanels(t.args.W, t.op.From(t.raw, from), from, to, t.scratch[worker])
 }
 
 // Chunk implements Region.

@@ -110,13 +110,18 @@ func genConv(r source, key opKey) *sample {
 	if r.one(2) {
 		attrs = append(attrs, op.IntsAttr("kernel_shape", ints64(g.kernel)...))
 	}
+	turned := key.domain != "" && group == 1 && r.one(4)
+	if turned {
+		w[0], w[1] = w[1], w[0]
+		attrs = append(attrs, op.IntAttr("turned", 1))
+	}
 	s := r.call(key, attrs, r.floats(x...), r.floats(w...))
 	s.atol = sumError(in * count(g.kernel))
 	if r.one(2) {
 		s.in, s.constant = append(s.in, r.floats(group*out)), append(s.constant, r.one(2))
 	}
 	s.call.NumIn = len(s.in)
-	if !r.one(4) {
+	if !turned && !r.one(4) {
 		s.fix(1)
 	}
 	if key.domain != "" && r.one(2) {
@@ -128,7 +133,7 @@ func genConv(r source, key opKey) *sample {
 			s.in, s.constant = append(s.in, sum), append(s.constant, false)
 		}
 	}
-	if key.domain != "" && r.one(3) {
+	if key.domain != "" && !turned && r.one(3) {
 		for len(s.in) < convScale {
 			s.in, s.constant = append(s.in, nil), append(s.constant, false)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/internal/kernel/gemm"
 )
@@ -41,6 +42,9 @@ type Params struct {
 	// Reused says that weights are packed once for many runs, so that packing may take long and
 	// make them larger.
 	Reused bool
+	// Turned says that weights are given as those of the convolution of whose operand this is the
+	// gradient: C x M x kernel, whose last element is the first here. Group is 1.
+	Turned bool
 	// Algorithm is one of Algorithms; "" leaves the choice to the cost model.
 	Algorithm Algorithm
 	// Clamp limits the result to [Lo, Hi], max(Lo) first; a NaN stays. Relu is Lo 0 and Hi +Inf.
@@ -75,6 +79,7 @@ type Layout struct {
 	taps       int
 	panelWidth int // stands for the instruction level
 	format     gemm.Format
+	turned     bool
 }
 
 // A Convolution is a planned convolution. It is immutable and may be used by many goroutines at
@@ -100,6 +105,9 @@ func New(p Params) (*Convolution, error) {
 	}
 	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
 		return nil, err
+	}
+	if p.Turned && p.Group > 1 {
+		return nil, fmt.Errorf("%w: turned weights of %d groups, want 1", ErrParams, p.Group)
 	}
 	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)},
 		[3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
@@ -269,7 +277,7 @@ func (o *Convolution) Layout() Layout {
 		m:     o.p.M,
 		c:     o.p.C / o.p.Group,
 		group: o.p.Group,
-		taps:  volume(o.p.Kernel),
+		taps:  volume(o.p.Kernel), turned: o.p.Turned,
 	}
 	if o.kind != kindDepthwise {
 		l.panelWidth, l.format = o.p.Format.PanelColumns(), o.p.Format
@@ -293,7 +301,8 @@ func (o *Convolution) PackedLen() int {
 
 func (o *Convolution) weightsLen() int { return o.p.M * o.p.C / o.p.Group * volume(o.p.Kernel) }
 
-// PackWeights packs w, M x C/group x kernel, into dst, which holds PackedLen floats.
+// PackWeights packs w, M x C/group x kernel, or as Params.Turned says, into dst, which holds
+// PackedLen floats.
 func (o *Convolution) PackWeights(dst, w []float32) {
 	o.Repack(dst, w, make([]float32, o.RepackLen()))
 }
@@ -304,7 +313,7 @@ func (o *Convolution) RepackLen() int {
 	case kindDepthwise:
 		return 0
 	case kindWinograd:
-		return frequencies * gemm.F32.PanelRows() * o.p.C
+		return frequencies * gemm.F32.PanelRows() * packedChannels
 	}
 	return min(o.panelChannels(), o.p.M/o.p.Group) * o.weightsLen() / o.p.M
 }
@@ -345,24 +354,38 @@ func (o *Convolution) PanelStart(i int) int {
 	return i/each*(o.p.M/o.p.Group) + i%each*o.panelChannels()
 }
 
+// From returns the weights w from where RepackPanels wants them for panels from i on.
+func (o *Convolution) From(w []float32, i int) []float32 {
+	if o.p.Turned {
+		return w
+	}
+	return w[o.PanelStart(i)*(o.weightsLen()/o.p.M):]
+}
+
 // RepackPanels does the part of Repack for the panels i with from <= i < to. dst is the memory of
 // all packed weights, of which it writes only those panels; w begins with the weights of channel
-// PanelStart(from).
+// PanelStart(from), unless they are turned: then it holds all of them.
 func (o *Convolution) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
 	if o.kind == kindDepthwise {
 		if from < to {
 			copy(dst, w[:o.PackedLen()])
 		}
+		for i := 0; o.p.Turned && from < to && i < o.PackedLen(); i += volume(o.p.Kernel) {
+			slices.Reverse(dst[i:][:volume(o.p.Kernel)])
+		}
 		return
 	}
 	each := o.weightsLen() / o.p.M
+	if o.p.Turned {
+		each, w = volume(o.p.Kernel), w[o.PanelStart(from)*volume(o.p.Kernel):]
+	}
 	for i := from; i < to; i++ {
 		first := o.PanelStart(i)
 		n := o.PanelStart(i+1) - first
 		if o.kind == kindWinograd {
-			o.packWinograd(dst, w[:n*each], first, scratch)
+			o.packWinograd(dst, w, first, n, scratch)
 		} else {
-			o.packDense(dst, w[:n*each], first, scratch)
+			o.packDense(dst, w, first, n, scratch)
 		}
 		w = w[n*each:]
 	}

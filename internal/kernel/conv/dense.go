@@ -114,11 +114,11 @@ func (o *Convolution) panelChannels() int {
 	return o.p.Format.EvenRows(o.p.M / o.p.Group)
 }
 
-// packDense packs w, the weights of one panel of output channels, the first of which is given.
+// packDense packs a panel of n output channels, the first of which is given and is where w begins.
 // Channels come fastest in K, so that the patches of one tap of the kernel are whole rows of the
 // panel. Where that needs the weights transposed, because there are several taps, transposed is the
 // scratch for it.
-func (o *Convolution) packDense(dst, w []float32, first int, transposed []float32) {
+func (o *Convolution) packDense(dst, w []float32, first, n int, transposed []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
 	k, step := c*taps, o.panelChannels()
@@ -126,16 +126,37 @@ func (o *Convolution) packDense(dst, w []float32, first int, transposed []float3
 	if o.kind == kindPixelRows {
 		words = p.Format.PackedBLen(k, step) / step
 	}
-	n := len(w) / k
-	if taps > 1 && c > 1 {
-		transposeTaps(transposed, w, c, taps)
+	panel := dst[first/m*size+first%m*words:]
+	ld, turned := 0, p.Turned && taps == 1
+	switch {
+	case turned:
+		ld = m
+	case p.Turned:
+		turnTaps(transposed, w, n, c, taps, m)
+		w = transposed[:n*k]
+	case taps > 1 && c > 1:
+		transposeTaps(transposed, w[:n*k], c, taps)
 		w = transposed[:n*k]
 	}
-	panel := dst[first/m*size+first%m*words:]
 	if o.kind == kindPixelRows {
-		p.Format.PackB(panel, w, k, n, 0, true)
+		p.Format.PackB(panel, w, k, n, ld, !turned)
 	} else {
-		p.Format.PackA(panel, w, n, k, 0, false)
+		p.Format.PackA(panel, w, n, k, ld, turned)
+	}
+}
+
+// turnTaps writes c rows of n x taps floats, m x taps apart, as n x taps x c, the last tap first.
+func turnTaps(dst, src []float32, n, c, taps, m int) {
+	const some = 16 // channels that are neighbours in a line of the cache
+	for ch := 0; ch < c; ch += some {
+		to := dst[ch:]
+		for i := range n * taps {
+			at := i/taps*taps*c + (taps-1-i%taps)*c
+			line := to[at:min(at+some, at+c-ch)]
+			for j := range line {
+				line[j] = src[(ch+j)*m*taps+i]
+			}
+		}
 	}
 }
 

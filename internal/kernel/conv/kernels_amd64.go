@@ -159,6 +159,24 @@ func winogradOut(w *winograd, s *stage, m []float32, p *Params, bias float32) {
 	}
 }
 
+// winogradWeights does what winogradWeightsGo does.
+func winogradWeights(v level, dst, w []float32, n, channels int, at kernels) {
+	if v != levelAVX512 {
+		winogradWeightsGo(dst, w, n, channels, at)
+		return
+	}
+	step := n * packedChannels
+	_, _ = dst[frequencies*step-1], w[(n-1)*at.row+(channels-1)*at.channel+8]
+	for i := 0; i < n; i += 8 {
+		from := w[i*at.row:]
+		if at.tap < 0 {
+			from = from[8:]
+		}
+		winogradWeightsAVX512(&dst[i], step, n, &from[0], at.row, at.channel, at.tap, channels,
+			uint32(1)<<min(8, n-i)-1)
+	}
+}
+
 // storeRuns copies runs of outputs from the stage to the plane.
 func storeRuns(v level, plane, stage []float32, runs []stagedRun) {
 	last := runs[len(runs)-1]

@@ -279,6 +279,15 @@ func winogradOutAVX512(
 	dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32,
 )
 
+// winogradWeightsAVX512 writes GgG' of the kernels of n channels, for the rows of mask, at most 8,
+// to dst, where a channel is width floats from the next and a frequency step. In src rows, channels
+// and taps are so many floats apart.
+//
+//go:noescape
+func winogradWeightsAVX512(
+	dst *float32, step, width int, src *float32, row, channel, tap, n int, mask uint32,
+)
+
 // storeRunsAVX512 copies n >= 1 runs of 1 float at least.
 //
 //go:noescape

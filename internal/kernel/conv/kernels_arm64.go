@@ -68,6 +68,11 @@ func winogradOut(w *winograd, s *stage, m []float32, p *Params, bias float32) {
 	winogradOutNEON(&s.out[0], &m[0], w.stepOut, from, vectors, bias, lo, hi)
 }
 
+// winogradWeights does what winogradWeightsGo does.
+func winogradWeights(_ level, dst, w []float32, n, channels int, at kernels) {
+	winogradWeightsGo(dst, w, n, channels, at)
+}
+
 // storeRuns copies runs of outputs from the stage to the plane.
 func storeRuns(_ level, plane, stage []float32, runs []stagedRun) {
 	for _, r := range runs {

@@ -32,6 +32,10 @@ func winogradIn(*winograd, []float32, int, []float32, []tileRow, []float32, int)
 
 func winogradOut(*winograd, *stage, []float32, *Params, float32) { panic("conv: no transform") }
 
+func winogradWeights(level, []float32, []float32, int, int, kernels) {
+	panic("conv: no transform")
+}
+
 func storeRuns(level, []float32, []float32, []stagedRun) { panic("conv: no transform") }
 
 // runRows computes t.

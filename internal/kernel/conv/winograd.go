@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/internal/kernel/gemm"
 	"github.com/weirgpu/weir/internal/makespan"
 )
@@ -80,6 +82,14 @@ const (
 	paysBelow = 0.8
 )
 
+// packCycles is what packing a kernel takes.
+func packCycles(v level) float64 {
+	if v == levelAVX512 {
+		return 40
+	}
+	return 400
+}
+
 // winograd is the plan of a convolution by tiles.
 type winograd struct {
 	level      level
@@ -119,7 +129,8 @@ type tileRow struct {
 // transformable reports whether tiles can compute the convolution.
 func (p *Params) transformable() bool {
 	one := [3]int{1, 1, 1}
-	return hasWinograd(currentLevel()) && p.Reused && p.Format == gemm.F32 && p.Group == 1 &&
+	return hasWinograd(currentLevel()) && (p.Reused || p.Turned) && p.Format == gemm.F32 &&
+		p.Group == 1 &&
 		p.trivial(0) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one &&
 		p.Dilate[1] == 1 && p.Dilate[2] == 1 && p.N > 0
 }
@@ -135,6 +146,9 @@ func (p *Params) transforms(out [3]int) bool {
 		outCycles*m)
 	if bytes := frequencies * 4 * c * m; bytes > nearBytes {
 		cycles += n * float64(w.panels) * bytes / weightBytes
+	}
+	if !p.Reused {
+		cycles += packCycles(w.level) * c * m
 	}
 	direct := n * float64(halves(volume(out))) * 9 * c * m
 	return cycles < paysBelow*direct
@@ -384,20 +398,47 @@ func (s *stage) load(plane []float32, runs []stagedRun) {
 	}
 }
 
-// packWinograd packs the transformed kernels GgG' of each frequency, of the panel of output
-// channels whose first is given and whose weights are w, in transformed.
-func (o *Convolution) packWinograd(dst, w []float32, first int, transformed []float32) {
+// packedChannels is how many channels are transformed before they are moved to where they belong,
+// which in a power of two of floats fall into the same lines of a cache.
+const packedChannels = 16
+
+// kernels is where kernels of 3 x 3 lie: floats from one output channel to the next, from one
+// channel, and from one element, 1 or -1.
+type kernels struct{ row, channel, tap int }
+
+// packWinograd packs the transformed kernels GgG' of each frequency, of the panel of n output
+// channels whose first is given and where w begins.
+func (o *Convolution) packWinograd(dst, w []float32, first, n int, transformed []float32) {
 	p := &o.p
-	n := len(w) / 9
-	for k := range n {
-		var u [frequencies]float64
-		transformKernel(&u, w[k*9:][:9])
-		for f, v := range u {
-			transformed[f*n+k] = float32(v)
+	at := kernels{9 * p.C, 9, 1}
+	if p.Turned {
+		at = kernels{9, 9 * p.M, -1}
+	}
+	for c := 0; c < p.C; c += packedChannels {
+		channels := min(packedChannels, p.C-c)
+		winogradWeights(o.winograd.level, transformed, w[c*at.channel:], n, channels, at)
+		for f := range frequencies {
+			copy(dst[(f*p.M+first)*p.C+c*n:][:n*channels],
+				transformed[f*n*packedChannels:][:n*channels])
 		}
 	}
-	for f := range frequencies {
-		gemm.F32.PackA(dst[(f*p.M+first)*p.C:], transformed[f*n:], n/p.C, p.C, 0, false)
+}
+
+// winogradWeightsGo writes GgG' of the kernels of n output channels and so many channels: of each
+// frequency packedChannels x n.
+func winogradWeightsGo(dst, w []float32, n, channels int, at kernels) {
+	for k := range n * channels {
+		var u [frequencies]float64
+		var g [9]float32
+		from := w[k%n*at.row+k/n*at.channel:][:9]
+		copy(g[:], from)
+		if at.tap < 0 {
+			slices.Reverse(g[:])
+		}
+		transformKernel(&u, g[:])
+		for f, v := range u {
+			dst[f*n*packedChannels+k] = float32(v)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ func kernels(s *asm.File) {
 	halvedPlanesNarrow(s)
 	winogradIn(s)
 	winogradOut(s)
+	winogradWeights(s)
 	storeRuns(s)
 	winogradInNarrow(s)
 	winogradOutNarrow(s)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weirgpu/weir/internal/asm"
 )
@@ -213,4 +214,90 @@ func storeRuns(s *asm.File) {
 	s.Ops("ADDQ $16, CX", "MOVL $1, AX", "SHLL CX, AX", "DECL AX", "KMOVW AX, K1",
 		"VMOVUPS.Z (R9), K1, Z0", "VMOVUPS Z0, K1, (R10)", "ADDQ $stagedRun__size, R8", "DECQ DX",
 		"JNZ run", "VZEROUPPER", "RET")
+}
+
+// winogradWeights writes the transform of kernels. Eight are taken at a time, in float64, whose
+// roundings are those of transformKernel.
+func winogradWeights(s *asm.File) {
+	s.Func(
+		"winogradWeightsAVX512",
+		"dst *float32, step, width int, src *float32, row, channel, tap, n int, mask uint32",
+		68,
+		"writes GgG' of the kernels of n channels, for the rows of mask, at most 8, to dst, where "+
+			"a channel is width floats from the next and a frequency step. In src rows, channels "+
+			"and taps are so many floats apart.",
+	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ step+8(FP), R11", "SHLQ $2, R11", "MOVQ width+16(FP), R13",
+		"MOVQ src+24(FP), SI", "MOVQ row+32(FP), AX", "MOVQ channel+40(FP), R10",
+		"MOVQ tap+48(FP), R9", "SHLQ $2, R9", "MOVQ n+56(FP), CX", "MOVL mask+64(FP), DX",
+		"KMOVW DX, K7", "VPBROADCASTD AX, Y31", "VPMULLD ·evenLanes<>(SB), Y31, Y31",
+		"VPSRLD $1, Y31, Y31")
+	for i, bits := range []uint64{math.Float64bits(1.0 / 4), math.Float64bits(-1.0 / 6),
+		math.Float64bits(1.0 / 6), math.Float64bits(1.0 / 24), math.Float64bits(1.0 / 12)} {
+		s.Op("MOVQ $0x%016x, AX", bits)
+		s.Op("VPBROADCASTQ AX, Z%d", 26+i)
+	}
+	s.Label("channel")
+	s.Op("MOVQ SI, R8")
+	for tap := range 9 {
+		s.Op("KMOVW K7, K1")
+		s.Op("VXORPS Y9, Y9, Y9")
+		s.Op("VGATHERDPS (R8)(Y31*4), K1, Y9")
+		s.Op("VCVTPS2PD Y9, Z%d", tap)
+		s.Op("ADDQ R9, R8")
+	}
+	s.Op("MOVQ DI, R12")
+	for i := range 6 {
+		if i != 2 && i != 4 { // which come with the line before
+			for x := range 3 {
+				winogradWeightsLines(s, i, [3]int{x, 3 + x, 6 + x}, 9+x, 12+x)
+			}
+		}
+		line := [3]int{9, 10, 11}
+		if i == 2 || i == 4 {
+			line = [3]int{12, 13, 14}
+		}
+		for _, j := range []int{0, 1, 3, 5} {
+			winogradWeightsLines(s, j, line, 15, 16)
+			winogradWeightsStore(s, 15)
+			if j == 1 || j == 3 {
+				winogradWeightsStore(s, 16)
+			}
+		}
+	}
+	s.Ops("LEAQ (SI)(R10*4), SI", "LEAQ (DI)(R13*4), DI", "DECQ CX", "JNZ channel", "VZEROUPPER",
+		"RET")
+}
+
+// winogradWeightsStore stores a frequency.
+func winogradWeightsStore(s *asm.File, from int) {
+	s.Op("VCVTPD2PS Z%d, Y%d", from, from)
+	s.Op("VMOVUPS Y%d, K7, (R12)", from)
+	s.Op("ADDQ R11, R12")
+}
+
+// winogradWeightsLines computes row i of G times the column g in register to, and of rows 1 and 3
+// the next in register next.
+func winogradWeightsLines(s *asm.File, i int, g [3]int, to, next int) {
+	switch i {
+	case 0:
+		s.Op("VMULPD Z26, Z%d, Z%d", g[0], to)
+		return
+	case 5:
+		s.Op("VMOVAPD Z%d, Z%d", g[2], to)
+		return
+	case 1:
+		s.Op("VADDPD Z%d, Z%d, Z17", g[2], g[0])
+		s.Op("VMULPD Z27, Z17, Z17")
+		s.Op("VMULPD Z28, Z%d, Z18", g[1])
+		s.Op("VSUBPD Z18, Z17, Z%d", to)
+		s.Op("VADDPD Z18, Z17, Z%d", next)
+		return
+	}
+	s.Op("VMULPD Z29, Z%d, Z17", g[0])
+	s.Op("VMULPD Z28, Z%d, Z18", g[2])
+	s.Op("VADDPD Z18, Z17, Z17")
+	s.Op("VMULPD Z30, Z%d, Z18", g[1])
+	s.Op("VADDPD Z18, Z17, Z%d", to)
+	s.Op("VSUBPD Z18, Z17, Z%d", next)
 }
