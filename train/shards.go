@@ -67,7 +67,7 @@ func (r *Run) buckets() (parts [2]int64, buckets []dist.Bucket, ready []int) {
 		dist.Bucket
 		ready int
 	}
-	var all []bucket
+	var all []*bucket // of pointers, as what sorts these the program has already
 	begin, whole := parts[0], 0
 	for i, name := range names {
 		end := parts[1]
@@ -76,12 +76,12 @@ func (r *Run) buckets() (parts [2]int64, buckets []dist.Bucket, ready []int) {
 		}
 		whole = max(whole, r.plans[0].Replaced(name))
 		if end-begin >= size || end == parts[1] {
-			all = append(all, bucket{dist.Bucket{From: int(begin-parts[0]) / 4,
+			all = append(all, &bucket{dist.Bucket{From: int(begin-parts[0]) / 4,
 				To: int(end-parts[0]) / 4}, whole})
 			begin, whole = end, 0
 		}
 	}
-	slices.SortStableFunc(all, func(a, b bucket) int { return cmp.Compare(a.ready, b.ready) })
+	slices.SortStableFunc(all, func(a, b *bucket) int { return cmp.Compare(a.ready, b.ready) })
 	for _, b := range all {
 		buckets, ready = append(buckets, b.Bucket), append(ready, b.ready)
 	}
