@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"math"
 
 	"github.com/weirgpu/weir/internal/op"
@@ -188,4 +190,31 @@ func genSum(r source, key opKey) *sample {
 		return genArithmetic(r, key)
 	}
 	return genVariadic(r, key)
+}
+
+// genScatterND has places that recur, and now and then one that is outside.
+func genScatterND(r source, key opKey) *sample {
+	shape := r.shape(1 + r.IntN(4))
+	for i := range shape {
+		shape[i] = max(shape[i], 1)
+	}
+	if r.one(6) {
+		shape = []int{1 + r.IntN(3000), 1 + r.IntN(40)}
+	}
+	depth := 1 + r.IntN(len(shape))
+	places := r.shape(r.IntN(3))
+	at := make([]int64, count(places)*depth)
+	for i := range at {
+		size := shape[i%depth]
+		if at[i] = int64(r.IntN(2*size) - size); r.one(300) {
+			at[i] = int64(size)
+		}
+	}
+	updates := slices.Concat(places, shape[depth:])
+	s := r.call(key, op.Attrs{op.StringAttr("reduction", r.pick("add", "add", "add", "mul"))},
+		r.floats(shape...), tensor.From(at, append(slices.Clone(places), depth)...),
+		r.floats(updates...))
+	s.call.Version = []int{16, 18}[r.IntN(2)]
+	s.exact = true
+	return s
 }

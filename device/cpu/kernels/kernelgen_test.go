@@ -86,6 +86,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, op.LayerNormGradient}:    genLayerNormGradient,
 	{op.FusedDomain, op.SoftmaxGradient}:      genSoftmaxGradient,
 	{op.FusedDomain, op.RecurrentGradient}:    genRecurrentGradient,
+	{"", "ScatterND"}:                         genScatterND,
 	{op.FusedDomain, op.SGD}:                  genDescent,
 	{op.FusedDomain, op.Momentum}:             genDescent,
 	{op.FusedDomain, op.Adagrad}:              genDescent,

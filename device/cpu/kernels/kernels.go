@@ -21,7 +21,7 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		pixel16Kernels, attentionKernels, nBitsKernels, gruKernels, unscaleKernels,
 		batchNormKernels, poolGradientKernels, reluGradientKernels, convWeightsKernels,
 		geluGradientKernels, dropoutKernels, descentKernels, normGradientKernels,
-		recurrentGradientKernels,
+		recurrentGradientKernels, scatterKernels,
 	} {
 		for k, b := range family {
 			m[k] = b
