@@ -58,6 +58,10 @@ func inferRecurrentGradient(c *Infer) error {
 	if err != nil {
 		return err
 	}
+	dirs, err := c.directions()
+	if err != nil {
+		return err
+	}
 	for i := range c.In {
 		if i != BackX && c.Has(i) {
 			if _, err := c.SameDType(floatTypes, c.In[BackX].DType, c.In[i].DType); err != nil {
@@ -65,36 +69,35 @@ func inferRecurrentGradient(c *Infer) error {
 			}
 		}
 	}
-	for _, i := range []int{BackX, BackW, BackR, BackY} {
-		if !c.Has(i) {
-			return c.Errorf(ErrInput, "input %d is required", i)
-		}
+	if !c.Has(BackY) {
+		return c.Errorf(ErrInput, "input %d, Y, is required", BackY)
 	}
-	dirs, err := c.directions()
-	if err != nil {
-		return err
-	}
-	d, n := c.In[BackX].DType, Known(len(dirs))
-	x, r := unknownDims(3), unknownDims(3)
-	for i, to := range map[int]*[]Dim{BackX: &x, BackR: &r} {
-		if t := c.In[i]; t.Ranked && len(t.Shape) == 3 {
-			*to = t.Shape
-		}
-	}
-	hidden := r[2]
-	rows := hidden.MulInt(gates)
-	states, y := []Dim{n, x[1], hidden}, []Dim{x[0], n, x[1], hidden}
-	want := [][]Dim{x, {n, rows, x[2]}, {n, rows, hidden}, {n, rows.MulInt(2)}, states, states, y,
-		y, states, states}
+	want := c.backShapes(gates, len(dirs))
 	for i, t := range c.In {
 		if c.Has(i) && t.Ranked && !slices.EqualFunc(t.Shape, want[i], Dim.MayEqual) {
 			return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i, t, want[i])
 		}
 	}
 	for i := range c.Out {
-		c.Out[i] = Ranked(d, want[i]...)
+		c.Out[i] = Ranked(c.In[BackX].DType, want[i]...)
 	}
 	return nil
+}
+
+// backShapes are the shapes of all operands, as far as those of X and R say. Results have those of
+// the first ones.
+func (c *Infer) backShapes(gates, dirs int) [][]Dim {
+	x, r := unknownDims(3), unknownDims(3)
+	for i, to := range map[int]*[]Dim{BackX: &x, BackR: &r} {
+		if t := c.In[i]; t.Ranked && len(t.Shape) == 3 {
+			*to = t.Shape
+		}
+	}
+	n, hidden := Known(dirs), r[2]
+	rows := hidden.MulInt(gates)
+	states, y := []Dim{n, x[1], hidden}, []Dim{x[0], n, x[1], hidden}
+	return [][]Dim{x, {n, rows, x[2]}, {n, rows, hidden}, {n, rows.MulInt(2)}, states, states, y,
+		y, states, states}
 }
 
 // recurrentGradientFlops: three products of each matrix, one of which computes the gates again.

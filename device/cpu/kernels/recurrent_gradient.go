@@ -228,29 +228,10 @@ func (t *backTask) multiply(x *compute.Exec, o *gemm.Product, a, b, c, bias, res
 
 // direction goes back through one direction.
 func (t *backTask) direction(x *compute.Exec) error {
-	k := t.of
-	t.setBias()
-	if err := x.For(k.seq, t.regions[4]); err != nil {
+	if err := t.again(x); err != nil {
 		return err
 	}
-	if err := t.packs[t.d].run(x); err != nil {
-		return err
-	}
-	if err := t.multiply(x, k.byW, t.in[op.BackX], t.w, t.pre, t.wBias, nil); err != nil {
-		return err
-	}
-	if err := t.multiply(x, k.byR, t.h, t.r, t.rec, t.rBias, t.rec); err != nil {
-		return err
-	}
-	if err := x.For(k.blocks(k.seq*k.batch), t.regions[0]); err != nil {
-		return err
-	}
-	if k.gates == 4 {
-		if err := x.For(k.batch*k.units(), t.regions[1]); err != nil {
-			return err
-		}
-	}
-	n := k.batch * k.hidden
+	k, n := t.of, t.of.batch*t.of.hidden
 	start(t.dh, t.in[op.BackDYH], t.d*n)
 	start(t.dc, t.in[op.BackDYC], t.d*n)
 	for i := k.seq - 1; i >= 0; i-- {
@@ -271,10 +252,32 @@ func (t *backTask) direction(x *compute.Exec) error {
 	return t.weights(x)
 }
 
+// again computes states, gates and cells of all steps.
+func (t *backTask) again(x *compute.Exec) error {
+	k := t.of
+	t.setBias()
+	if err := x.For(k.seq, t.regions[4]); err != nil {
+		return err
+	}
+	if err := t.packs[t.d].run(x); err != nil {
+		return err
+	}
+	if err := t.multiply(x, k.byW, t.in[op.BackX], t.w, t.pre, t.wBias, nil); err != nil {
+		return err
+	}
+	if err := t.multiply(x, k.byR, t.h, t.r, t.rec, t.rBias, t.rec); err != nil {
+		return err
+	}
+	if err := x.For(k.blocks(k.seq*k.batch), t.regions[0]); err != nil || k.gates == 3 {
+		return err
+	}
+	return x.For(k.batch*k.units(), t.regions[1])
+}
+
 // weights gives the gradients of X and of the weights by those of all steps.
 func (t *backTask) weights(x *compute.Exec) error {
 	k, dx := t.of, t.out[0]
-	g, at := k.gates*k.hidden, t.d*k.gates*k.hidden
+	at := t.d * k.gates * k.hidden
 	if dx != nil {
 		if err := t.multiply(x, k.dx[t.d], t.pre, t.dx, dx, nil, dx); err != nil {
 			return err
@@ -293,10 +296,15 @@ func (t *backTask) weights(x *compute.Exec) error {
 	if t.out[3] == nil {
 		return nil
 	}
-	columns := k.sumColumns()
+	return t.biases(x)
+}
+
+// biases adds up the gradients of all steps, by way of W and of R.
+func (t *backTask) biases(x *compute.Exec) error {
+	k, g, columns := t.of, t.of.gates*t.of.hidden, t.of.sumColumns()
 	for t.sums = range 2 {
 		if t.sums == 1 && k.gates == 4 {
-			both := t.out[3][2*at:]
+			both := t.out[3][2*t.d*g:]
 			copy(both[g:2*g], both[:g])
 			return nil
 		}
