@@ -318,8 +318,8 @@ func divAtoms(a, b string) (string, bool) {
 	return strings.Join(have, atomSep), true
 }
 
-// sortTerms sorts terms by their atoms: with gaps that halve (Shell 1959), since a generic sort takes
-// the program more bytes than all that is done with dimensions.
+// sortTerms sorts terms by their atoms: with gaps that halve (Shell 1959), since a generic sort
+// takes the program thousands of bytes.
 func sortTerms(ts []term) {
 	for gap := len(ts) / 2; gap > 0; gap /= 2 {
 		for i := gap; i < len(ts); i++ {

@@ -11,8 +11,8 @@ import "slices"
 // Attribute cell is LSTM or GRU, which has no initial_c, dY_c and dinitial_c; direction is that of
 // the layer. Activations are the default ones, and there are neither peepholes, lengths nor
 // clipping. B, initial states and gradients of results may be absent, which stands for zeros. It is
-// back-propagation through time (Werbos 1990): the states are in Y, and gates and cells are computed
-// again.
+// back-propagation through time (Werbos 1990): the states are in Y, and gates and cells are
+// computed again.
 const RecurrentGradient = "RecurrentGradient"
 
 // Operands of [RecurrentGradient], in order.

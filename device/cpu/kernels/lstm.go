@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations and neither peepholes, sequence
-// lengths nor clipping.
+// lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations and without peepholes,
+// sequence lengths or clipping.
 var lstmKernels = map[opKey]builder{{"", "LSTM"}: lstm}
 
 // lstmKernel computes X·Wᵀ of all steps as one product, then one product with R a step. Gates are

@@ -65,8 +65,8 @@ func (k *recurrentWeights) bind(b *compute.Binding, bytes int,
 		tensor.As[float32](b.In[op.RNNR]), optional(b.In, op.RNNB)})
 }
 
-// weightPacker packs the right operands of products that a task multiplies by: a region whose chunks
-// are some panels of one.
+// weightPacker packs the right operands of products that a task multiplies by: a region whose
+// chunks are some panels of one.
 type weightPacker struct {
 	panels []panels
 	biases func() // what else is to be done, which takes no time to speak of
