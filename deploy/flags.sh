@@ -20,17 +20,20 @@ set -eu
 cd "$(dirname "$0")/.."
 std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
   crypto/internal/fips140/ecdsa crypto/internal/fips140/nistec/fiat
+  crypto/internal/fips140/edwards25519/... crypto/internal/fips140/mlkem
   crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
-  encoding/pem internal/fmtsort internal/zstd io/fs mime/... net net/http net/netip net/url
+  encoding/pem flag internal/fmtsort internal/zstd io/fs mime/... net net/http net/netip net/url
   fmt log log/slog/... math/big
   os os/exec path/filepath regexp/... text/tabwriter text/template
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
   vendor/golang.org/x/text/..."
-others="filippo.io/... go.yaml.in/... github.com/spf13/... github.com/coreos/...
-  github.com/go-jose/... github.com/ulikunitz/... golang.org/x/image@.../tiff
-  google.golang.org/grpc@.../internal/binarylog google.golang.org/protobuf@.../encoding/protojson
+others="filippo.io/... github.com/ebitengine/... go.yaml.in/... github.com/spf13/...
+  github.com/coreos/... github.com/go-jose/... github.com/ulikunitz/... golang.org/x/image@.../tiff
+  google.golang.org/grpc@.../internal/binarylog google.golang.org/grpc@.../internal/channelz
+  google.golang.org/protobuf@.../encoding/protojson
   google.golang.org/protobuf@.../encoding/prototext
+  google.golang.org/protobuf@.../internal/encoding/...
   google.golang.org/protobuf@.../internal/descfmt google.golang.org/protobuf@.../internal/filedesc
   google.golang.org/protobuf@.../internal/impl google.golang.org/protobuf@.../proto
   google.golang.org/protobuf@.../reflect/... modernc.org/sqlite@.../lib oras.land/..."

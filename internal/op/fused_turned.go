@@ -20,8 +20,13 @@ func (c *Infer) turn(in []Type) error {
 		return c.Errorf(ErrInput, "input 1 is %v, in %d groups: turned weights have two axes or "+
 			"more, one group and no scale", w, group)
 	}
-	in[1] = Ranked(w.DType, append([]Dim{w.Shape[1], w.Shape[0]}, w.Shape[2:]...)...)
+	in[1] = w.turned()
 	return nil
+}
+
+// turned is the type of weights that are turned.
+func (w Type) turned() Type {
+	return Ranked(w.DType, append([]Dim{w.Shape[1], w.Shape[0]}, w.Shape[2:]...)...)
 }
 
 // turnedWeights returns a copy of weights whose first two axes are exchanged and others reversed.
@@ -50,10 +55,8 @@ func turnedWeights(c *Call, w *tensor.Tensor) (*tensor.Tensor, error) {
 
 // fusedConvFlops is convFlops of weir:Conv.
 func fusedConvFlops(c *Call, in, out []Type) int64 {
-	n := convFlops(c, in, out)
-	if s := in[1].Shape; c.turned() && len(s) > 1 {
-		return 2 * out[0].Elements() *
-			Ranked(in[1].DType, append([]Dim{s[0]}, s[2:]...)...).Elements()
+	if c.turned() && len(in[1].Shape) > 1 {
+		in = []Type{in[0], in[1].turned()}
 	}
-	return n
+	return convFlops(c, in, out)
 }

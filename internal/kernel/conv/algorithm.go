@@ -90,8 +90,8 @@ func (p Params) Problem() string {
 	for _, part := range []struct {
 		there bool
 		name  string
-	}{{!p.Reused, "repacked"}, {p.Turned, "turned"}, {p.Bias, "bias"}, {p.Residual, "residual"}, {p.Clamp, "clamp"},
-		{p.Map != nil, "map"}} {
+	}{{!p.Reused, "repacked"}, {p.Turned, "turned"}, {p.Bias, "bias"},
+		{p.Residual, "residual"}, {p.Clamp, "clamp"}, {p.Map != nil, "map"}} {
 		if part.there {
 			b = append(append(b, ' '), part.name...)
 		}
