@@ -1,8 +1,9 @@
-"""The same updates by PyTorch eager: a request a line, an answer a line.
+"""The same updates by PyTorch: a request a line, an answer a line.
 
 {"model", "optimizer", "threads", "weights", "x", "y"} begins a model and makes an update of each
-batch; the answer has their losses, and the gradients of the first. {"time": N} makes N more and
-answers with the milliseconds of each. {"model", "export"} writes a model of torchvision or
+batch; the answer has their losses, and the gradients of the first. With "race" it has losses alone,
+and with "compile" the model and its loss are compiled. {"time": N} makes N more updates and answers
+with the milliseconds of each. {"model", "export"} writes a model of torchvision or
 transformers, which is then begun by "folder" instead of weights, "x" and gradients in the answer;
 with "exact" it is one of float64, beside which lie a batch and its gradients.
 """
@@ -50,14 +51,17 @@ def optimizer(o, weights):
         return torch.optim.SGD(weights, lr=rate, momentum=o["momentum"], weight_decay=decay)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[o["kind"]]
     return kind(weights, lr=rate, betas=(o["beta1"], o["beta2"]), eps=o["epsilon"],
-                weight_decay=decay)
+                weight_decay=decay, fused=o.get("fused"))
 
 
 class Training:
     def __init__(self, r):
         torch.set_num_threads(r["threads"])
-        self.updates = r["updates"]
+        self.updates, self.races = r["updates"], r.get("race")
+        self.loss = self.scored
         self.start(r)
+        if r.get("compile"):
+            self.loss = torch.compile(self.scored)
         self.by = optimizer(r["optimizer"], list(self.trained.values()))
         self.y = [torch.tensor(y) for y in r["y"]]
 
@@ -69,10 +73,13 @@ class Training:
         self.model = lambda x: model(w, x)
         self.x = [torch.tensor(x, dtype=torch.float32).reshape(r["shape"]) for x in r["x"]]
 
+    def scored(self, x, y):
+        return F.cross_entropy(self.model(x), y)
+
     def update(self, i):
         i %= len(self.x)
         self.by.zero_grad()
-        loss = F.cross_entropy(self.model(self.x[i]), self.y[i])
+        loss = self.loss(self.x[i], self.y[i])
         loss.backward()
         self.by.step()
         return loss
@@ -81,9 +88,9 @@ class Training:
         losses, gradients = [], {}
         for i in range(self.updates):
             losses.append(self.update(i).item())
-            if i == 0:
+            if i == 0 and not self.races:
                 gradients = self.gradients()
-        return {"torch": torch.__version__, "losses": losses, **gradients}
+        return {"version": torch.__version__, "losses": losses, **gradients}
 
     def gradients(self):
         return {"gradients": {n: v.grad.flatten().tolist() for n, v in self.trained.items()}}
@@ -148,6 +155,8 @@ class Exported(Training):
 
     def begin(self):
         answer = super().begin() | {"peak": memory("VmHWM") - self.before}
+        if self.races:
+            return answer
         kept = self.model, self.trained, self.x, self.by
         self.exactly()
         answer["exact"] = super().begin()["losses"]
@@ -231,13 +240,13 @@ def exact(r):
     for name, v in [("x", x), ("seed", seed), *((files[n], v.grad)
                                                 for n, v in model.named_parameters())]:
         v.detach().contiguous().numpy().tofile(f"{r['folder']}/{name}")
-    return {"torch": torch.__version__, "files": files}
+    return {"version": torch.__version__, "files": files}
 
 
 def export(r):
     x = torch.zeros(r["shape"], dtype=torch.int64 if r.get("tokens") else torch.float32)
     write(training(r["model"]), x, r["export"])
-    return {"torch": torch.__version__}
+    return {"version": torch.__version__}
 
 
 def write(model, x, file):
@@ -248,18 +257,25 @@ def write(model, x, file):
                           input_names=["x"], output_names=["y"])
 
 
+def answered(request):
+    """What is said to a request, whose model is trained by what follows."""
+    global now
+    if "time" in request:
+        return now.time(request["time"])
+    if "exact" in request:
+        return exact(request)
+    if "export" in request and not request.get("race"):
+        return export(request)
+    now = None
+    kind = Recurrent if request["model"] == "lstm" else Training
+    now = (Exported if "folder" in request else kind)(request)
+    return now.begin()
+
+
 now = None
 for line in sys.stdin:
-    request = json.loads(line)
-    if "time" in request:
-        answer = now.time(request["time"])
-    elif "exact" in request:
-        answer = exact(request)
-    elif "export" in request:
-        answer = export(request)
-    else:
-        now = None
-        kind = Recurrent if request["model"] == "lstm" else Training
-        now = (Exported if "folder" in request else kind)(request)
-        answer = now.begin()
+    try:
+        answer = answered(json.loads(line))
+    except Exception as e:
+        answer = {"error": f"{type(e).__name__}: {e}"}
     print(json.dumps(answer), flush=True)

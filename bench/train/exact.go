@@ -56,7 +56,7 @@ func (b *bench) exactly(ctx context.Context, s *subject, folder string) error {
 		}
 		all[i] = normsOf(tensor.As[float64](d), tensor.As[float64](want))
 	}
-	b.Torch = a.Torch
+	b.Torch = a.Version
 	b.Claims.Check(s.name+", gradients in float64 over 1e-6", farthest(all)/mostExact, 1, true)
 	return nil
 }

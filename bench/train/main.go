@@ -2,21 +2,31 @@
 // gradients of the first, of four models from the same weights on the same batches, under four
 // optimizers; and what an update takes, over PyTorch eager on as many threads, in turn:
 //
-//	python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
-//	go run ./bench/train -python /tmp/torch/bin/python
-//	go run ./bench/train -python /tmp/torch/bin/python -json > bench/results/DATE-train.json
+//	go run ./bench/train               # some minutes more where PyTorch must be fetched
+//	go run ./bench/train -json > bench/results/DATE-train.json
 //
 // With -architectures it does the same, under one optimizer, with models that PyTorch exports, and
 // holds the bytes that weir plans against those by which PyTorch's process grows. Gradients are
-// first compared in float64, on a small batch; -exact does that alone. These want onnx, torchvision
-// and transformers beside torch:
+// first compared in float64, on a small batch; -exact does that alone:
 //
-//	go run ./bench/train -python /tmp/torch/bin/python -architectures
+//	go run ./bench/train -architectures
+//
+// With -race it compares no numbers, but what an update takes by weir and by the fastest of PyTorch
+// eager, PyTorch compiled, the training build of ONNX Runtime and JAX, on as many threads each. All
+// but JAX, for which the models are written anew, begin with the same weights; all make two passes
+// over the same batches before they are timed, in which losses must fall. Who cannot train a model
+// is named, with the reason, and left out. Processes are stopped when it is not their turn:
+//
+//	go run ./bench/train -race         # about half an hour; -model NAME races one
 //
 // With -opinfo it compares gradients of the samples of PyTorch's own tests (OpInfo), as its
-// exporter writes them, in float64; these want expecttest and onnx, too:
+// exporter writes them, in float64:
 //
-//	go run ./bench/train -python /tmp/torch/bin/python -opinfo
+//	go run ./bench/train -opinfo
+//
+// Wheels of pinned versions are installed into the user's cache, once. With -python PyTorch is that
+// of another Python, which has numpy beside it, and for exported models onnx, torchvision and
+// transformers, for the samples onnx and expecttest.
 //
 // -steps prints what each operator of an update takes.
 //
@@ -88,10 +98,12 @@ type results struct {
 	Cores     int                `json:"cores"`
 	Threads   int                `json:"threads"`
 	Go        string             `json:"go"`
-	Torch     string             `json:"torch"`
+	Torch     string             `json:"torch,omitempty"`
+	Versions  map[string]string  `json:"versions,omitempty"` // of rivals
 	Foreign   float64            `json:"foreign_cores"`
-	Compared  []compared         `json:"compared"`
-	Figures   map[string]float64 `json:"figures"` // milliseconds of an update
+	Compared  []compared         `json:"compared,omitempty"`
+	Races     []race             `json:"races"`
+	Figures   map[string]float64 `json:"figures,omitempty"` // megabytes
 	OpInfo    *tally             `json:"opinfo,omitempty"`
 	Claims    claims.Book        `json:"claims"`
 }
@@ -105,10 +117,11 @@ type bench struct {
 	// whether architectures are trained, too, where no model is named
 	exports bool
 	exact   bool // whether they are compared in float64 alone
+	races   bool // whether models are raced beside all rivals, and not compared
 	opinfo  bool // whether the samples of PyTorch's own tests are compared, and no model
 	on      *machine.Machine
-	python  string
-	peer    *peer
+	python  string // that has PyTorch, empty for the one that is installed
+	peer    *peer  // PyTorch, which models are compared with
 }
 
 // batches are those of the updates.
@@ -120,7 +133,7 @@ type batches struct {
 
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
-	python := flag.String("python", "python3", "a Python that has torch")
+	python := flag.String("python", "", "a Python that has torch instead of the pinned one")
 	rounds := flag.Int("rounds", 7, "rounds of updates that are timed; 0 times none")
 	threads := flag.Int("threads", 2, "threads of each")
 	steps := flag.Bool("steps", false, "print what each operator of an update takes")
@@ -128,33 +141,39 @@ func main() {
 	exports := flag.Bool("architectures", false, "train the models that PyTorch exports, too")
 	exact := flag.Bool("exact", false,
 		"compare the models that PyTorch exports in float64, and nothing else")
+	races := flag.Bool("race", false,
+		"time updates beside all rivals, of the models of the geometric mean, and compare nothing")
 	opinfo := flag.Bool("opinfo", false,
 		"compare gradients of the samples of PyTorch's own tests, and no model")
 	flag.Parse()
 	const command claims.Command = "train"
 	b := &bench{rounds: *rounds, steps: *steps, only: *only, exports: *exports || *exact,
-		exact: *exact, opinfo: *opinfo}
+		exact: *exact, races: *races, opinfo: *opinfo, python: *python}
 	b.results = results{
 		Date:    time.Now().UTC().Format("2006-01-02"),
 		Machine: cpuinfo.ModelName(), Processor: roofline.Identify(), Cores: runtime.NumCPU(),
-		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{}}
+		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{},
+		Versions: map[string]string{}}
 	noise := claims.Start()
-	err := b.measure(context.Background(), *python)
+	err := b.measure(context.Background())
 	command.Check(err)
 	b.Foreign = noise.Foreign()
 	command.Finish(&b.results, *asJSON, b.print(os.Stderr))
 }
 
-func (b *bench) measure(ctx context.Context, python string) (err error) {
-	if b.python = python; b.opinfo {
-		return b.samples(ctx, python)
+func (b *bench) measure(ctx context.Context) (err error) {
+	if b.python, err = b.pythonOf(ctx, "torch"); err != nil {
+		return err
+	}
+	if b.opinfo {
+		return b.samples(ctx, b.python)
 	}
 	b.on, err = machine.Open("cpu:0", machine.Options{Threads: b.Threads})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.on.Close()) }()
-	if b.peer, err = start(ctx, python); err != nil {
+	if b.peer, err = start(ctx, b.python, eager); err != nil {
 		return err
 	}
 	defer func() {
@@ -166,6 +185,33 @@ func (b *bench) measure(ctx context.Context, python string) (err error) {
 	if err != nil {
 		return err
 	}
+	if b.races {
+		return b.contests(ctx, of)
+	}
+	return b.comparisons(ctx, of)
+}
+
+// contests races the models of the geometric mean, or the one that is named.
+func (b *bench) contests(ctx context.Context, of *batches) error {
+	all := slices.Concat(subjects, architectures)
+	for i := range all {
+		s := &all[i]
+		if b.only != s.name && (b.only != "" || !slices.Contains(six, s.name)) {
+			continue
+		}
+		if err := b.contest(ctx, s, of); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if m, whole := mean(b.Races, six); whole {
+		b.Claims.Check("update over the fastest rival's, geometric mean of six models", m, mostTime,
+			true)
+	}
+	return nil
+}
+
+// comparisons compares all models, or the one that is named.
+func (b *bench) comparisons(ctx context.Context, of *batches) error {
 	for i := range subjects {
 		if b.exact || b.only != "" && b.only != subjects[i].name {
 			continue
@@ -248,14 +294,14 @@ func (b *bench) compare(ctx context.Context, s *subject, o optimizer, of *batche
 	if len(ds) > 0 {
 		b.Claims.Check(name+", gradients over 1e-4", c.Gradient/mostDifference, 1, true)
 	}
-	b.Torch, b.Compared = a.Torch, append(b.Compared, c)
+	b.Torch, b.Compared = a.Version, append(b.Compared, c)
 	if o.Kind != optimizers[len(optimizers)-1].Kind {
 		return nil
 	}
 	if err := b.stepsOf(ctx, t); err != nil {
 		return err
 	}
-	return b.race(ctx, s.name, t, 40)
+	return b.race(ctx, s, t, nil, b.eager())
 }
 
 // stepsOf prints what operators take, if that is asked for.
@@ -273,29 +319,6 @@ func (b *bench) stepsOf(ctx context.Context, t *training) error {
 	return err
 }
 
-// race times updates in turn, so many of each.
-func (b *bench) race(ctx context.Context, name string, t *training, each int) error {
-	var ours, theirs []float64
-	for range b.rounds {
-		took, err := t.time(ctx, each)
-		if err != nil {
-			return err
-		}
-		a, err := b.peer.ask(map[string]int{"time": each})
-		if err != nil {
-			return err
-		}
-		w, p := claims.Median(took), claims.Median(a.MS)
-		ours, theirs = append(ours, w), append(theirs, p)
-		b.Claims.Check(name+", update over PyTorch eager's", w/p, mostTime, true)
-	}
-	if b.rounds > 0 {
-		b.Figures[name+", weir, ms"] = claims.Median(ours)
-		b.Figures[name+", PyTorch, ms"] = claims.Median(theirs)
-	}
-	return nil
-}
-
 // print shows what was compared and reports whether all bounds are held.
 func (b *bench) print(w io.Writer) bool {
 	for _, c := range b.Compared {
@@ -308,9 +331,18 @@ func (b *bench) print(w io.Writer) bool {
 	if b.OpInfo != nil {
 		b.OpInfo.print(w)
 	}
+	for i := range b.Races {
+		b.Races[i].print(w)
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.Figures)) {
 		fmt.Fprintf(w, "        %s: %.3f\n", name, b.Figures[name])
 	}
-	fmt.Fprintf(w, "torch %s, %.2f cores taken by others\n", b.Torch, b.Foreign)
+	if b.Torch != "" {
+		fmt.Fprintf(w, "PyTorch %s\n", b.Torch)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Versions)) {
+		fmt.Fprintf(w, "%s %s\n", name, b.Versions[name])
+	}
+	fmt.Fprintf(w, "%.2f cores taken by others\n", b.Foreign)
 	return b.Claims.Judge(w)
 }

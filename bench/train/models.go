@@ -26,11 +26,12 @@ type subject struct {
 	shape  []int  // of a batch
 	exact  []int  // of one that is compared in float64, of models that PyTorch writes
 	tokens int    // of a model of text, whose samples are numbers of them; 0 for others
+	turn   int    // updates that are timed in a row
 }
 
 // subjects take an image of 8 by 8, flat, or as a sequence of rows.
 var subjects = []subject{
-	{name: "digits", shape: []int{batch, 1, 8, 8}},
+	{name: "digits", shape: []int{batch, 1, 8, 8}, turn: 40},
 	{name: "mlp", text: `input %fc1.weight: float32[128,64]
 input %fc1.bias: float32[128]
 input %fc2.weight: float32[64,128]
@@ -42,7 +43,7 @@ input %fc3.bias: float32[10]
 %c = Gemm@13 (%b, %fc2.weight, %fc2.bias) {transB=1}
 %d = Relu@14 (%c)
 %y = Gemm@13 (%d, %fc3.weight, %fc3.bias) {transB=1}
-`, shape: []int{batch, 64}},
+`, shape: []int{batch, 64}, turn: 40},
 	{name: "attention", text: `input %query: float32[8,32]
 input %key: float32[8,32]
 input %value: float32[8,32]
@@ -60,7 +61,7 @@ input %fc.bias: float32[10]
 %n = LayerNormalization@17 (%o, %norm.weight, %norm.bias) {axis=-1}
 %m = ReduceMean@13 (%n) {axes=[1], keepdims=0}
 %y = Gemm@13 (%m, %fc.weight, %fc.bias) {transB=1}
-`, shape: []int{batch, 8, 8}},
+`, shape: []int{batch, 8, 8}, turn: 40},
 	{name: "lstm", text: `input %lstm.W: float32[1,512,8]
 input %lstm.R: float32[1,512,128]
 input %lstm.B: float32[1,1024]
@@ -71,7 +72,7 @@ input %fc.bias: float32[10]
 %axes = Constant@13 () {value_ints=[0]}
 %s = Squeeze@13 (%h, %axes)
 %y = Gemm@13 (%s, %fc.weight, %fc.bias) {transB=1}
-`, shape: []int{batch, 8, 8}},
+`, shape: []int{batch, 8, 8}, turn: 40},
 }
 
 // graph returns the model; the caller calls done when it is no longer used.

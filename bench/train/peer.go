@@ -3,19 +3,20 @@ package main
 import (
 	"bufio"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 )
 
-//go:embed eager.py
-var eager string
+// eager is the script of PyTorch, beside the module's root.
+const eager = "bench/train/eager.py"
 
-// peer is a process of PyTorch that trains the same models.
+// peer is a process that trains the same models. While nothing is asked of it, it is stopped: pools
+// of threads that wait busily would take time from whoever is timed.
 type peer struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -28,10 +29,13 @@ type values struct {
 	Data  []float32 `json:"data"`
 }
 
-// request has PyTorch begin a model, or write one to the file Export. Models that it writes take
-// their batches from files of Folder, where it leaves their gradients.
+// request has a process begin a model, or PyTorch write one to the file Export. Models that it
+// writes take their batches from files of Folder, where it leaves their gradients. With Race the
+// model is raced alone, and Export is its file.
 type request struct {
 	Model     string            `json:"model"`
+	Race      bool              `json:"race,omitempty"`
+	Compile   bool              `json:"compile,omitempty"`
 	Export    string            `json:"export,omitempty"`
 	Exact     bool              `json:"exact,omitempty"` // in float64
 	Folder    string            `json:"folder,omitempty"`
@@ -39,7 +43,8 @@ type request struct {
 	Updates   int               `json:"updates"`
 	Optimizer map[string]any    `json:"optimizer"`
 	Threads   int               `json:"threads"`
-	Weights   map[string]values `json:"weights"`
+	Weights   map[string]values `json:"weights,omitempty"`
+	Shapes    map[string][]int  `json:"shapes,omitempty"` // of trained weights
 	Shape     []int             `json:"shape"`
 	X         [][]float32       `json:"x"`
 	Y         [][]int64         `json:"y"`
@@ -47,7 +52,7 @@ type request struct {
 
 // answer is what it says: of a beginning losses and gradients, of more updates their times.
 type answer struct {
-	Torch     string               `json:"torch"`
+	Version   string               `json:"version"`
 	Losses    []float64            `json:"losses"`
 	Exact     []float64            `json:"exact"` // losses in float64
 	Gradients map[string][]float32 `json:"gradients"`
@@ -57,10 +62,12 @@ type answer struct {
 	Error     string               `json:"error"`
 }
 
-// start starts the process; the caller stops it.
-func start(ctx context.Context, python string) (*peer, error) {
-	c := exec.CommandContext(ctx, python, "-c", eager)
+// start starts a process of a Python with a script; the caller stops it. A group of its own lets all
+// that it starts be stopped with it, and the system end them if this process ends first.
+func start(ctx context.Context, python string, args ...string) (*peer, error) {
+	c := exec.CommandContext(ctx, python, args...)
 	c.Stderr = os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := c.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -75,12 +82,20 @@ func start(ctx context.Context, python string) (*peer, error) {
 	return &peer{c, in, bufio.NewReader(out)}, nil
 }
 
-func (p *peer) stop() error { return errors.Join(p.in.Close(), p.command.Wait()) }
+func (p *peer) stop() error {
+	return errors.Join(p.signal(syscall.SIGCONT), p.in.Close(), p.command.Wait())
+}
+
+// signal sends a signal to the process and all that it started.
+func (p *peer) signal(s syscall.Signal) error { return syscall.Kill(-p.command.Process.Pid, s) }
 
 // ask sends a request and waits for its answer.
-func (p *peer) ask(request any) (*answer, error) {
+func (p *peer) ask(request any) (_ *answer, err error) {
 	text, err := json.Marshal(request)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.signal(syscall.SIGCONT); err != nil {
 		return nil, err
 	}
 	if _, err := p.in.Write(append(text, '\n')); err != nil {
@@ -88,9 +103,24 @@ func (p *peer) ask(request any) (*answer, error) {
 	}
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a Python that has torch: give it by -python",
-			p.command.Path, err)
+		return nil, fmt.Errorf("%s ended before it answered (%w): what it says stands above",
+			p.command, err)
 	}
 	a := &answer{}
-	return a, json.Unmarshal(line, a)
+	if err := errors.Join(json.Unmarshal(line, a), p.signal(syscall.SIGSTOP)); err != nil {
+		return nil, err
+	}
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	return a, nil
+}
+
+// time has the process make n updates more, and returns the milliseconds of each.
+func (p *peer) time(_ context.Context, n int) ([]float64, error) {
+	a, err := p.ask(map[string]int{"time": n})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.command, err)
+	}
+	return a.MS, nil
 }
