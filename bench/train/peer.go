@@ -62,8 +62,8 @@ type answer struct {
 	Error     string               `json:"error"`
 }
 
-// start starts a process of a Python with a script; the caller stops it. A group of its own lets all
-// that it starts be stopped with it, and the system end them if this process ends first.
+// start starts a process of a Python with a script; the caller stops it. A group of its own lets
+// all that it starts be stopped with it, and the system end them if this process ends first.
 func start(ctx context.Context, python string, args ...string) (*peer, error) {
 	c := exec.CommandContext(ctx, python, args...)
 	c.Stderr = os.Stderr

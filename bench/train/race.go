@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
@@ -87,8 +88,8 @@ func judged(model string, took map[string][]float64) race {
 	return r
 }
 
-// mean is the geometric mean of the medians of weir's times over the fastest rivals', of models that
-// have to be there.
+// mean is the geometric mean of the medians of weir's times over the fastest rivals', of models
+// that have to be there.
 func mean(races []race, models []string) (float64, bool) {
 	sum := 0.0
 	for _, name := range models {
@@ -169,7 +170,7 @@ func (b *bench) contest(ctx context.Context, s *subject, of *batches) (err error
 	if err != nil {
 		return err
 	}
-	beside, without, err := b.begin(ctx, asked, losses[0])
+	beside, without, err := b.begin(ctx, rivals, asked, losses[0])
 	if err == nil {
 		err = b.race(ctx, s, t, without, beside)
 	}
@@ -188,7 +189,7 @@ func (t *training) write(s *subject, file string) error {
 	now := t.weights()
 	for _, v := range g.Constants() {
 		if w, trained := now[v.Name]; trained {
-			v.Type.Const = tensor.From(w.Data, w.Shape...)
+			*v = *graph.NewConst(v.Name, tensor.From(w.Data, w.Shape...))
 		}
 	}
 	return errors.Join(onnx.WriteFile(file, g, onnx.WriteOptions{}), done())

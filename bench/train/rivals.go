@@ -37,16 +37,16 @@ func (b *bench) eager() []*rival {
 	return []*rival{&r}
 }
 
-// mostOfFirst bounds the difference of the first losses of those who begin from the same weights, in
-// parts of them: beyond it they train something else.
+// mostOfFirst bounds the difference of the first losses of those who begin from the same weights,
+// in parts of them: beyond it they train something else.
 const mostOfFirst = 1e-3
 
-// begin has each rival begin a model whose first loss is known, and returns those that do, which the
-// caller stops, and what keeps each other one from it.
-func (b *bench) begin(ctx context.Context, asked request, first float64) (able []*rival,
-	without map[string]string, err error) {
+// begin has each of some rivals begin a model whose first loss is known, and returns those that do,
+// which the caller stops, and what keeps each other one from it.
+func (b *bench) begin(ctx context.Context, some []rival, asked request,
+	first float64) (able []*rival, without map[string]string, err error) {
 	without = map[string]string{}
-	for _, r := range rivals {
+	for _, r := range some {
 		python, err := b.pythonOf(ctx, r.wheels)
 		if err != nil {
 			without[r.name] = err.Error()
@@ -78,6 +78,9 @@ func (r *rival) starts(asked request, first float64) (*answer, error) {
 	a, err := r.peer.ask(asked)
 	if err != nil {
 		return nil, err
+	}
+	if len(a.Losses) == 0 {
+		return nil, errors.New("it gives no losses")
 	}
 	if d := math.Abs(a.Losses[0]/first - 1); !r.own && !(d < mostOfFirst) {
 		return nil, fmt.Errorf("its first loss is %.5f, weir's %.5f", a.Losses[0], first)
