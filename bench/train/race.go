@@ -45,19 +45,20 @@ type race struct {
 	Without map[string]string    `json:"without,omitempty"` // rivals that don't train it, and why
 }
 
-// turns times updates of each, so many a turn. The order moves on by one from round to round, so
-// that each comes after each other one as often. A number is the median of a turn.
+// turns times updates of each, so many a turn, after one that is not timed: while others have their
+// turn, systems take back pages of who stands still. The order moves on by one from round to round,
+// so that each is the first as often. A number is the median of a turn.
 func turns(ctx context.Context, racers []racer, rounds, each int,
 	tell io.Writer) (map[string][]float64, error) {
 	took := map[string][]float64{}
 	for r := range rounds {
 		for i := range racers {
 			at := racers[(r+i)%len(racers)]
-			ms, err := at.time(ctx, each)
+			ms, err := at.time(ctx, 1+each)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", at.name, err)
 			}
-			took[at.name] = append(took[at.name], claims.Median(ms))
+			took[at.name] = append(took[at.name], claims.Median(ms[1:]))
 		}
 		fmt.Fprintf(tell, "round %d of %d:", r+1, rounds)
 		for _, at := range racers {

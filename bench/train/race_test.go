@@ -26,7 +26,7 @@ func TestTurns(t *testing.T) {
 		}}
 	}
 	took, err := turns(t.Context(),
-		[]racer{of("a", 3, 1, 2), of("b", 5, 5, 9), of("c", 7, 7, 7)}, 4, 3, io.Discard)
+		[]racer{of("a", 9, 3, 1, 2), of("b", 9, 5, 5, 9), of("c", 9, 7, 7, 7)}, 4, 3, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
