@@ -26,7 +26,7 @@ func partsOfAttention(x *Expander) {
 	heads, ok := x.Known(a.q, 1)
 	keyHeads, ok2 := x.Known(a.k, 1)
 	size, ok3 := x.Known(a.k, 3)
-	if !ok || !ok2 || !ok3 || keyHeads == 0 || size == 0 {
+	if !ok || !ok2 || !ok3 || heads == 0 || keyHeads == 0 || size == 0 {
 		x.Later()
 	}
 	if x.Err != nil {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestGradientOfAnything asks for the gradients of random calls, most of them illegal, of which
@@ -59,4 +61,23 @@ func survives(t *testing.T, o *Op, b *Backward) {
 	if errors.Is(err, ErrPanic) {
 		t.Errorf("%s-%d of %v with %v: %v", b.Call.Name(), b.Call.Version, b.In, b.Call.Attrs, err)
 	}
+}
+
+// TestGradientOfNoHeads differentiates attention of queries that have no heads, beside keys that
+// have some.
+func TestGradientOfNoHeads(t *testing.T) {
+	o, err := Lookup("", "Attention", 23)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &Call{Type: "Attention", Version: 23, NumIn: 3, NumOut: 1}
+	b := &Backward{Call: call, Present: []bool{true, true, true}, Want: []bool{true, true, true},
+		Given: []bool{true}, Opset: 23}
+	for _, heads := range []int{0, 2, 2} {
+		b.In = append(b.In, Ranked(tensor.Float32, Known(1), Known(heads), Known(1), Known(3)))
+	}
+	if b.Out, err = InferTypes(o, call, b.In, b.Present); err != nil {
+		t.Fatal(err)
+	}
+	survives(t, o, b)
 }
