@@ -41,7 +41,7 @@ func recurrentGradientOps() []Op {
 }
 
 // BackCell is the cell of a call of [RecurrentGradient]: how many gates it has.
-func (c *Call) BackCell() (gates int, err error) {
+func BackCell(c *Call) (gates int, err error) {
 	switch cell := c.Attrs.String("cell", ""); {
 	case cell == "LSTM":
 		return 4, nil
@@ -54,7 +54,7 @@ func (c *Call) BackCell() (gates int, err error) {
 }
 
 func inferRecurrentGradient(c *Infer) error {
-	gates, err := c.BackCell()
+	gates, err := BackCell(c.Call)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ type backStep struct {
 // partsOfRecurrentGradient is the definition.
 func partsOfRecurrentGradient(x *Expander) {
 	reverse, err := x.directions()
-	_, err2 := x.BackCell()
+	_, err2 := BackCell(x.Call)
 	x.Err = firstError(x.Err, err, err2)
 	steps, ok := x.Known(x.Input(BackX), 0)
 	hidden, ok2 := x.Known(x.Input(BackR), 2)
@@ -220,7 +220,7 @@ func (b *backThrough) forward(t int, h, c Var) Var {
 	pre, rec := b.product(s.x, b.w, b.wBias), b.product(h, b.r, b.rBias)
 	gate := func(v Var, i int64) Var { return b.cut(v, 1, i*b.hidden, (i+1)*b.hidden, 1) }
 	f := func(name string, v Var) { s.gates = append(s.gates, b.Op(name, nil, v)) }
-	if gates, _ := b.BackCell(); gates == 3 {
+	if gates, _ := BackCell(b.Call); gates == 3 {
 		both := b.Add(pre, rec)
 		f("Sigmoid", gate(both, 0))
 		f("Sigmoid", gate(both, 1))

@@ -29,7 +29,7 @@ type backKernel struct {
 }
 
 func recurrentGradient(r *request) (compute.Kernel, error) {
-	gates, err := r.Call.BackCell()
+	gates, err := op.BackCell(r.Call)
 	x, _, _ := r.in(op.BackX)
 	w, _, _ := r.in(op.BackW)
 	if err != nil || len(x) != 3 || len(w) != 3 || count(x) == 0 {
