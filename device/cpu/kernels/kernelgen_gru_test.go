@@ -10,7 +10,11 @@ import (
 
 // genGRU makes calls of GRU and RNN.
 func genGRU(r source, key opKey) *sample {
-	seq, batch, in, hidden := 1+r.IntN(6), 1+r.IntN(3), 1+r.IntN(20), 1+r.IntN(20)
+	return r.recurrent(key, 1+r.IntN(6), 1+r.IntN(3), 1+r.IntN(20), 1+r.IntN(20))
+}
+
+// recurrent makes a call of GRU or RNN of these sizes.
+func (r source) recurrent(key opKey, seq, batch, in, hidden int) *sample {
 	gates := 3
 	if key.name == "RNN" {
 		gates = 1
@@ -78,6 +82,11 @@ func genRecurrentGradient(r source, key opKey) *sample {
 	if r.one(20) {
 		seq, batch, hidden = 100+r.IntN(60), 3, 5
 	}
+	return r.recurrentGradient(key, seq, batch, in, hidden)
+}
+
+// recurrentGradient makes a call of these sizes.
+func (r source) recurrentGradient(key opKey, seq, batch, in, hidden int) *sample {
 	cell, gates := "LSTM", 4
 	if r.one(2) {
 		cell, gates = "GRU", 3

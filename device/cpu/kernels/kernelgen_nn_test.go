@@ -309,6 +309,11 @@ func genLSTM(r source, key opKey) *sample {
 	if r.one(40) {
 		hidden = 513 + r.IntN(100) // beyond one block of a product's depth
 	}
+	return r.lstm(key, seq, batch, in, hidden)
+}
+
+// lstm makes a call of LSTM of these sizes.
+func (r source) lstm(key opKey, seq, batch, in, hidden int) *sample {
 	direction := r.pick("forward", "reverse", "bidirectional")
 	dirs := 1
 	if direction == "bidirectional" {

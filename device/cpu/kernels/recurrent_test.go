@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestComputedWeights holds that recurrent layers give the same bits whether their weights are
@@ -46,6 +49,42 @@ func TestComputedWeights(t *testing.T) {
 		}
 		if compared < 20 {
 			t.Errorf("%s: only %d calls compared", name, compared)
+		}
+	}
+}
+
+// TestRecurrentChunks holds layers, and gradients of such, against the reference where each of
+// their regions has several chunks of which the last is smaller: batch entries, panels of weights,
+// columns to add up, and units that are carried through many steps.
+func TestRecurrentChunks(t *testing.T) {
+	pools := testPools(t)
+	back := opKey{op.FusedDomain, op.RecurrentGradient}
+	for name, made := range map[string]func(r source) *sample{
+		"LSTM": func(r source) *sample { return r.lstm(opKey{"", "LSTM"}, 2, 20, 7, 130) },
+		"GRU":  func(r source) *sample { return r.recurrent(opKey{"", "GRU"}, 3, 20, 7, 130) },
+		"RNN":  func(r source) *sample { return r.recurrent(opKey{"", "RNN"}, 2, 20, 7, 300) },
+		"gradient": func(r source) *sample {
+			return r.recurrentGradient(back, 3, 20, 130, 130)
+		},
+		"gradient of many steps": func(r source) *sample {
+			s := r.recurrentGradient(back, 700, 2, 3, 70)
+			s.atol = 1e-3 // gradients of weights add up 1400 terms
+			return s
+		},
+	} {
+		ran := 0
+		for i := uint64(0); i < 40 && ran < 8; i++ {
+			s := made(newSource(i, 5))
+			w := tensor.As[float32](s.in[op.RNNR])
+			for k := range w { // or errors grow from step to step
+				w[k] /= 16
+			}
+			if s.check(t, pools) == served {
+				ran++
+			}
+		}
+		if ran < 8 {
+			t.Errorf("%s: only %d calls had a kernel", name, ran)
 		}
 	}
 }
