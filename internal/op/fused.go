@@ -25,8 +25,8 @@ const FusedDomain = "weir"
 //     are multiplied by;
 //   - MatMul input 2, optional: a vector of the last dimension, added to every row before the
 //     activation;
-//   - Conv attribute turned: 1 says that input 1 is the weights of the convolution, of one group, of
-//     whose operand this is the gradient: their first two axes are exchanged, and the others are
+//   - Conv attribute turned: 1 says that input 1 is the weights of the convolution, of one group,
+//     of whose operand this is the gradient: their first two axes are exchanged, and the others are
 //     reversed;
 //   - MatMul attribute transB: 1 says that input 1, a matrix, is given transposed.
 //

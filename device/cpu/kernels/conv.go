@@ -154,8 +154,8 @@ func (k *convKernel) Packing() any {
 	return packing{k.weight, k.scale, k.op.Layout()}
 }
 
-// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those, for
-// which workers need scratch before.
+// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those,
+// for which workers need scratch before.
 func (k *convKernel) ScratchBytes(workers int) int {
 	if k.weight != nil {
 		return workers * scratchBytes(k.op.ScratchLen())

@@ -12,8 +12,9 @@
 // (Chellapilla, Puri and Simard, "High Performance Convolutional Neural Networks for Document
 // Processing", 2006, without the stored matrix). A depthwise convolution, one input channel per
 // group, is computed directly, vectors of output columns at a time. One of 3 x 3 whose weights
-// serve many runs, or are turned, is computed in tiles where that takes less time (Lavin and Gray, "Fast Algorithms
-// for Convolutional Neural Networks", 2016): its packed weights are four times as large.
+// serve many runs, or are turned, is computed in tiles where that takes less time (Lavin and Gray,
+// "Fast Algorithms for Convolutional Neural Networks", 2016): its packed weights are four times as
+// large.
 // [NewTranspose] plans transposed convolutions and [NewPool] pooling.
 //
 // [Bytes] plans convolutions of bytes in the same layout; [NHWC] and [NHWCWindows] plan them,

@@ -126,8 +126,8 @@ type tileRow struct {
 	lead, n int
 }
 
-// transformable reports whether tiles can compute the convolution. Weights that are computed must be
-// turned, so that it is a gradient: rounding errors of forward results change the signs of some
+// transformable reports whether tiles can compute the convolution. Weights that are computed must
+// be turned, so that it is a gradient: rounding errors of forward results change the signs of some
 // activations, and all that follows them, where those of gradients stay what they are.
 func (p *Params) transformable() bool {
 	one := [3]int{1, 1, 1}
