@@ -26,7 +26,7 @@ type scatterKernel struct {
 	block int   // elements of a row
 }
 
-// scatterElements is about how many elements of data a chunk has.
+// scatterElements is about how many elements of data a chunk has, and the most of a row.
 const scatterElements = 1 << 15
 
 func scatterAdd(r *request) (compute.Kernel, error) {
@@ -44,7 +44,8 @@ func scatterAdd(r *request) (compute.Kernel, error) {
 	}
 	k := &scatterKernel{call: r.Call, sizes: shape[:depth], n: count(at[:len(at)-1]),
 		rows: count(shape[:depth]), block: count(shape[depth:])}
-	if count(shape) == 0 || k.n > math.MaxInt32-1 || k.rows > math.MaxInt32 {
+	if count(shape) == 0 || k.n > math.MaxInt32-1 || k.rows > math.MaxInt32 ||
+		k.block > scatterElements {
 		return nil, nil
 	}
 	return k, nil
