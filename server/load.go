@@ -213,7 +213,9 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	j := weir.Job{Name: s.jobName(v), Shapes: f.shapes,
 		Share: weir.Share{Class: weir.Opportunistic, Memory: most, Elastic: s.o.Lend,
 			Keep: kept}}
-	if v.job, err = s.fit(ctx, v, &j); lacks(err) && s.makeRoom(ctx) {
+	v.job, err = s.fit(ctx, v, &j)
+	// Who has given memory up may have had it again before this asks for it.
+	for tries := 0; tries < mostRooms && lacks(err) && s.makeRoom(ctx); tries++ {
 		v.job, err = s.fit(ctx, v, &j)
 	}
 	if err != nil {

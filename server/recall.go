@@ -11,6 +11,9 @@ import (
 // Its work may go on with another one, once memory is left.
 var ErrRecalled = errors.New("its memory was needed by a model")
 
+// mostRooms is how often a model that is loaded has others give memory up.
+const mostRooms = 3
+
 // lodger is what has memory of a server that is lent.
 type lodger struct {
 	server *Server
