@@ -112,3 +112,44 @@ func TestRecall(t *testing.T) {
 		t.Errorf("beside: %v", err)
 	}
 }
+
+// TestRecallOfWhoComesBack: who gives its memory up and has it again before the model that wants it
+// looks is asked once more.
+func TestRecallOfWhoComesBack(t *testing.T) {
+	other := digitsSource()
+	other.Name = "other"
+	s := begin(t, Options{}, digitsSource(), other)
+	if err := s.UnloadModel(t.Context(), "other", nil); err != nil {
+		t.Fatal(err)
+	}
+	st := s.Status()
+	enter := func() *Workplace {
+		w, err := s.Enter("(work)", st.Memory-st.Promised, weir.Share{})
+		if err != nil {
+			t.Error(err)
+		}
+		return w
+	}
+	w, done := enter(), make(chan struct{})
+	go func() {
+		defer close(done)
+		if w == nil {
+			return
+		}
+		<-w.Recalled().Done()
+		w.Workplace.Close()
+		again := enter() // before the model hears that there is room
+		w.leave()
+		if again != nil {
+			<-again.Recalled().Done()
+			again.Close()
+		}
+	}()
+	if err := s.LoadModel(t.Context(), "other", nil); err != nil {
+		t.Errorf("the model that needs the memory: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-done
+}
