@@ -7,6 +7,18 @@ import (
 	"github.com/weirgpu/weir/graph"
 )
 
+// backwardOf adds the gradients of the first output by all inputs to a graph.
+func backwardOf(t *testing.T, g *graph.Graph) {
+	t.Helper()
+	if err := g.InferTypes(); err != nil {
+		t.Fatal(err)
+	}
+	o := grad.Objective{Of: []*graph.Value{g.Outputs[0]}, By: g.Inputs}
+	if _, err := grad.Backward(g, o); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRowsOfStacks: the gradient of a matrix by which all rows of a stack are multiplied is one
 // product, not one for each matrix of the stack and their sum, and nothing is turned for it.
 func TestRowsOfStacks(t *testing.T) {
@@ -16,13 +28,7 @@ func TestRowsOfStacks(t *testing.T) {
 input %w: float64[3,2]
 %y = MatMul@13 "y" (%x, %w)
 output %y`)
-		if err := g.InferTypes(); err != nil {
-			t.Fatal(err)
-		}
-		o := grad.Objective{Of: []*graph.Value{g.Outputs[0]}, By: g.Inputs}
-		if _, err := grad.Backward(g, o); err != nil {
-			t.Fatal(err)
-		}
+		backwardOf(t, g)
 		products := 0
 		for _, n := range g.Nodes {
 			switch n.Type {
@@ -47,13 +53,7 @@ func TestCutsArePadded(t *testing.T) {
 		"%two = Constant@13 () {value_int=2}\n" + `%y = Gather@13 "y" (%x, %two)`,
 	} {
 		g := parse(t, "input %x: float64[4,3]\n"+line+"\noutput %y")
-		if err := g.InferTypes(); err != nil {
-			t.Fatal(err)
-		}
-		o := grad.Objective{Of: []*graph.Value{g.Outputs[0]}, By: g.Inputs}
-		if _, err := grad.Backward(g, o); err != nil {
-			t.Fatal(err)
-		}
+		backwardOf(t, g)
 		pads := 0
 		for _, n := range g.Nodes {
 			switch n.Type {

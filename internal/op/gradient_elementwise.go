@@ -153,9 +153,9 @@ func slopeAtanh(x *gradient, v, _ Var) Var {
 }
 
 // slopeSigmoid is y(1-y).
-func slopeSigmoid(x *gradient, _, y Var) Var { return x.mul(y, x.from(1, y)) }
+func slopeSigmoid(x *gradient, _, y Var) Var { return x.sigmoidSlope(y) }
 
-func slopeTanh(x *gradient, _, y Var) Var { return x.from(1, x.square(y)) }
+func slopeTanh(x *gradient, _, y Var) Var { return x.tanhSlope(y) }
 
 var gradRelu = unary(func(x *gradient, g Var) Var {
 	return x.Ops(FusedDomain, ReluGradient, 1, 1, nil, g, x.out(0))[0]

@@ -236,27 +236,27 @@ func (b *backThrough) forward(t int, h, c Var) Var {
 	return s.next
 }
 
-// sigmoidSlope and tanhSlope are gradients by the operand of what gave y.
-func (x *Expander) sigmoidSlope(g, y Var) Var { return x.mul(g, x.mul(y, x.from(1, y))) }
-func (x *Expander) tanhSlope(g, y Var) Var    { return x.mul(g, x.from(1, x.square(y))) }
+// sigmoidSlope and tanhSlope are the slopes where the result is y.
+func (x *Expander) sigmoidSlope(y Var) Var { return x.mul(y, x.from(1, y)) }
+func (x *Expander) tanhSlope(y Var) Var    { return x.from(1, x.square(y)) }
 
 // backward is a step back: of the gradients of the states after it, those of the states before.
 func (b *backThrough) backward(s *backStep, dh, dc Var) (h, c Var) {
 	if len(s.gates) == 3 {
 		z, r, n := s.gates[0], s.gates[1], s.gates[2]
-		dn := b.tanhSlope(b.mul(dh, b.from(1, z)), n)
-		dz := b.sigmoidSlope(b.mul(dh, b.sub(s.h, n)), z)
-		dr := b.sigmoidSlope(b.mul(dn, s.next), r)
+		dn := b.mul(b.mul(dh, b.from(1, z)), b.tanhSlope(n))
+		dz := b.mul(b.mul(dh, b.sub(s.h, n)), b.sigmoidSlope(z))
+		dr := b.mul(b.mul(dn, s.next), b.sigmoidSlope(r))
 		s.byW = b.Op("Concat", axisAttr(1), dz, dr, dn)
 		s.byR = b.Op("Concat", axisAttr(1), dz, dr, b.mul(dn, r))
 		return b.Add(b.mul(dh, z), b.Op("MatMul", nil, s.byR, b.r)), dc
 	}
 	i, o, f, u := s.gates[0], s.gates[1], s.gates[2], s.gates[3]
 	t := b.Op("Tanh", nil, s.next)
-	dc = b.Add(dc, b.tanhSlope(b.mul(dh, o), t))
-	s.byW = b.Op("Concat", axisAttr(1), b.sigmoidSlope(b.mul(dc, u), i),
-		b.sigmoidSlope(b.mul(dh, t), o), b.sigmoidSlope(b.mul(dc, s.c), f),
-		b.tanhSlope(b.mul(dc, i), u))
+	dc = b.Add(dc, b.mul(b.mul(dh, o), b.tanhSlope(t)))
+	s.byW = b.Op("Concat", axisAttr(1), b.mul(b.mul(dc, u), b.sigmoidSlope(i)),
+		b.mul(b.mul(dh, t), b.sigmoidSlope(o)), b.mul(b.mul(dc, s.c), b.sigmoidSlope(f)),
+		b.mul(b.mul(dc, i), b.tanhSlope(u)))
 	s.byR = s.byW
 	return b.Op("MatMul", nil, s.byR, b.r), b.mul(dc, f)
 }

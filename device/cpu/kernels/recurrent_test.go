@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"testing"
 
@@ -86,5 +87,15 @@ func TestRecurrentChunks(t *testing.T) {
 		if ran < 8 {
 			t.Errorf("%s: only %d calls had a kernel", name, ran)
 		}
+	}
+}
+
+// TestInfiniteGradient: the cell of an LSTM takes an infinite gradient of the state on as it is.
+func TestInfiniteGradient(t *testing.T) {
+	gates, inf := []float32{0.5, 0.5, 0.5, 0.5}, float32(math.Inf(1))
+	dc, some := []float32{0}, make([]float32, 2)
+	lstmBack(gates, []float32{0.5}, []float32{1}, []float32{inf}, dc, some[:1], some[1:])
+	if dc[0] != inf {
+		t.Errorf("the gradient of the cell before is %v, want an infinity", dc[0])
 	}
 }
