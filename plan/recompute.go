@@ -122,15 +122,16 @@ func (p *Plan) Smaller(o *Options, most int64) bool {
 // Trade is a plan that takes less memory and more time than another.
 type Trade struct {
 	ArenaBytes int64 `json:"arena_bytes"` // of one iteration
-	// Time is that of an iteration over the time of the plan without a bound, by what the steps
-	// compute and move.
+	// Time is that of an iteration over the time of the plan that computes nothing again, by what
+	// the steps compute and move.
 	Time  float64 `json:"time"`
 	Again int     `json:"again"` // steps more than that plan has
 }
 
-// Trades says what plans of g take whose arenas are bounded by these parts of what the plan without
-// a bound takes. Parts that no plan keeps are left out. It takes least time with the
-// largest first. The errors are those of [Compile].
+// Trades says what plans of g take whose arenas are bounded by these parts of what the plan of the
+// options takes without a bound, which may compute again by Options.Recompute. Parts that no plan
+// keeps are left out. It takes least time with the largest first. The errors are those of
+// [Compile].
 func Trades(ctx context.Context, g *graph.Graph, o Options, parts ...float64) ([]Trade, error) {
 	t, err := fault.Value(func() ([]Trade, error) { return trades(ctx, g, o, parts) })
 	return t, g.Blame(o.Shapes, err)
@@ -148,6 +149,12 @@ func trades(ctx context.Context, g *graph.Graph, o Options, parts []float64) ([]
 	}
 	traits := c.traits()
 	whole := c.placed()
+	given := whole
+	if o.Recompute.MostTime > 1 && whole.ArenaBytes > o.Recompute.LeastArena {
+		if given, err = underTime(ctx, whole, traits, o); err != nil {
+			return nil, err
+		}
+	}
 	trades := []Trade{}
 	var schedule *schedule
 	for i, part := range parts {
@@ -155,7 +162,7 @@ func trades(ctx context.Context, g *graph.Graph, o Options, parts []float64) ([]
 			schedule = newSchedule(whole.Graph.Clone(), traits)
 			schedule.reorder()
 		}
-		o.MostArena = max(1, int64(part*float64(whole.ArenaBytes)))
+		o.MostArena = max(1, int64(part*float64(given.ArenaBytes)))
 		p := whole
 		if p.ArenaBytes > o.MostArena {
 			if err = schedule.lower(ctx, o.MostArena, math.Inf(1)); err != nil {

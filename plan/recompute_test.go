@@ -201,6 +201,25 @@ func TestTradesAlone(t *testing.T) {
 	}
 }
 
+// TestTradesBelow: of a plan that computes again already, parts are of what it takes, and their times
+// over those of one that computes nothing again.
+func TestTradesBelow(t *testing.T) {
+	g, o := learning(t, deep(24, 64, "Tanh@13"))
+	whole := compileAs(t, g, o)
+	o.Recompute = Recompute{MostTime: 1.1}
+	p := compileAs(t, g, o)
+	trades, err := Trades(t.Context(), g, o, 0.9, 0.8, 0.001)
+	if err != nil || len(trades) != 2 {
+		t.Fatalf("of %d bytes: %+v, %v", p.ArenaBytes, trades, err)
+	}
+	for i, part := range []float64{0.9, 0.8} {
+		if got := trades[i]; float64(got.ArenaBytes) > part*float64(p.ArenaBytes) ||
+			got.Time < p.work()/whole.work() {
+			t.Errorf("%v of %d bytes at %v: %+v", part, p.ArenaBytes, p.work()/whole.work(), got)
+		}
+	}
+}
+
 // TestRecomputeWithin: arenas become smaller the more time is allowed, which no plan exceeds; none
 // changes a bit, or is made smaller that is small enough; and a bound is kept beside.
 func TestRecomputeWithin(t *testing.T) {

@@ -57,6 +57,7 @@ func (p *Prepared) trades(ctx context.Context) ([]plan.Trade, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Recompute = step.Recompute()
 	all, err := plan.Trades(ctx, p.step.Train.Graph, o, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 	return slices.DeleteFunc(all, func(t plan.Trade) bool {
 		return t.ArenaBytes >= p.plans[0].ArenaBytes
