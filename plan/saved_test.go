@@ -204,14 +204,17 @@ func TestReadAsItWaits(t *testing.T) {
 		}
 		narrow := map[string]int{}
 		for _, n := range after.Graph.Nodes {
-			if len(n.In) > 1 && n.In[1] != nil && n.In[1].Type.DType == tensor.BFloat16 {
-				narrow[n.Type]++
+			for _, v := range n.In {
+				if v != nil && v.Type.DType == tensor.BFloat16 {
+					narrow[n.Type]++
+				}
 			}
 		}
 		t.Logf("%s: %d steps, %d with casts; in bfloat16 are read by %v", name,
 			len(after.Graph.Nodes), len(before.Graph.Nodes), narrow)
 		if narrow[op.ReluGradient] == 0 ||
-			name == "convolutions" && narrow[op.BatchNormGradient] == 0 {
+			name == "convolutions" && (narrow[op.BatchNormGradient] == 0 ||
+				narrow[op.ConvWeightsGradient] == 0) {
 			t.Errorf("%s: in bfloat16 are read by %v", name, narrow)
 		}
 	}

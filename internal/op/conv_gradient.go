@@ -8,12 +8,13 @@ import "github.com/weirgpu/weir/tensor"
 //
 // It takes attributes group, strides, dilations and pads of Conv, kernel_shape, which must be
 // given, and precision, as weir:Conv does. dy may have fewer places than the window has on x: those
-// that it lacks count for nothing.
+// that it lacks count for nothing. x may be in 16 bits beside a gradient of float32, as it is where
+// it has waited for that.
 const ConvWeightsGradient = "ConvWeightsGradient"
 
 var convGradientOps = []Op{{Domain: FusedDomain, Name: ConvWeightsGradient, Since: []int{1},
 	MinIn: 2, MaxIn: 2, Infer: inferConvWeightsGradient,
-	Eval: InFloat32(evalConvWeightsGradient), Flops: convWeightsFlops,
+	Eval: evalConvWeightsGradient, Flops: convWeightsFlops,
 	grad: gradConvWeightsGradient}}
 
 // WeightsWindow reads the window of a call of [ConvWeightsGradient] over an image of so many axes
@@ -37,7 +38,7 @@ func (c *Call) WeightsWindow(rank int) (w Window, group int, err error) {
 }
 
 func inferConvWeightsGradient(c *Infer) error {
-	d, err := c.SameDType(floatTypes, c.In[0].DType, c.In[1].DType)
+	d, err := c.besideSaved(c.In[1].DType, c.In[0].DType)
 	if err != nil {
 		return err
 	}
@@ -107,6 +108,15 @@ func convWeightsFlops(_ *Call, in, out []Type) int64 {
 }
 
 func evalConvWeightsGradient(c *Eval) error {
+	return c.widening(convWeightsOf, func(int) tensor.DType {
+		if isHalf(c.In[1]) {
+			return c.In[1].DType
+		}
+		return tensor.Float32
+	})
+}
+
+func convWeightsOf(c *Eval) error {
 	x, g := c.In[0], c.In[1]
 	d, err := c.SameDType(floatTypes, x.DType, g.DType)
 	if err != nil {

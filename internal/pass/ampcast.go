@@ -72,8 +72,11 @@ func castsOf(n *graph.Node) []AmpCast {
 	for _, v := range n.In[:2] {
 		c := AmpCast{v.Name, "bfloat16", AmpFused,
 			"computed in every iteration: rounded as the kernel packs it"}
-		if v.IsConst() {
+		switch {
+		case v.IsConst():
 			c.Fate, c.Why = AmpFolded, "constant: rounded once, as it is packed at load"
+		case savedOperand(n) == v:
+			c.Fate, c.Why = AmpEliminated, "read as it has waited"
 		}
 		list = append(list, c)
 	}

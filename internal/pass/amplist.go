@@ -47,7 +47,7 @@ func ampList(n *graph.Node) (list AmpList, why string) {
 	case isPixelConv(n):
 		return AmpAllow, "a depthwise convolution of pixels: multiplies and adds up in float32"
 	case isProduct(n):
-		if t := n.In[0].Type.DType; t != tensor.Float32 {
+		if t := n.In[0].Type.DType; t != tensor.Float32 && savedOperand(n) != n.In[0] {
 			return AmpDeny, fmt.Sprintf("its operands are %v", t)
 		}
 		return AmpAllow, "a product: multiplies in bfloat16, adds up in float32"

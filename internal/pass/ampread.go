@@ -12,9 +12,11 @@ import (
 // time, so that it is never in memory in float32 again:
 //
 //	f(g, Cast(h, float32))  =  f(g, h)    f ReluGradient or BatchNormalizationGradient
+//	ConvWeightsGradient(Cast(h, float32), g)  =  ConvWeightsGradient(h, g)
 
 // ampReads are those operators, of weir's domain, and the input that may be narrow.
-var ampReads = map[string]int{op.ReluGradient: 1, op.BatchNormGradient: 1}
+var ampReads = map[string]int{op.ReluGradient: 1, op.BatchNormGradient: 1,
+	op.ConvWeightsGradient: 0}
 
 func startAmpRead(s *scope) rule {
 	if s.precision == FP16 || !s.precision.mixed() || s.portable {
@@ -22,7 +24,7 @@ func startAmpRead(s *scope) rule {
 	}
 	return func(n *graph.Node) *Patch {
 		i, reads := ampReads[n.Type]
-		if !reads || n.Domain != op.FusedDomain || n.In[0].Type.DType != tensor.Float32 ||
+		if !reads || n.Domain != op.FusedDomain || n.Out[0].Type.DType != tensor.Float32 ||
 			!isCast(n.In[i].Producer) {
 			return nil
 		}
@@ -53,4 +55,17 @@ func reading(n *graph.Node, i int, v *graph.Value) *Patch {
 		}
 	}
 	return p
+}
+
+// savedOperand is what a node reads that has waited in 16 bits, to widen it or as it lies; nil of
+// others.
+func savedOperand(n *graph.Node) *graph.Value {
+	if n.Attrs.Has(savedAttr) {
+		return n.In[0]
+	}
+	if i, reads := ampReads[n.Type]; reads && n.Domain == op.FusedDomain &&
+		n.In[i].Type.DType == tensor.BFloat16 {
+		return n.In[i]
+	}
+	return nil
 }

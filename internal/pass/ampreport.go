@@ -130,15 +130,13 @@ func keptInHalf(g *graph.Graph) []AmpSaved {
 	var list []AmpSaved
 	index := map[*graph.Value]bool{}
 	for _, n := range g.Nodes {
-		if !n.Attrs.Has(savedAttr) || index[n.In[0]] {
+		v := savedOperand(n)
+		if v == nil || index[v] || n.Out[0] == nil || !isCast(v.Producer) {
 			continue
 		}
-		index[n.In[0]] = true
-		from := n.In[0].Producer
-		if from == nil || !isCast(from) {
-			continue
-		}
-		k, _ := n.Out[0].Type.Count().Int()
+		index[v] = true
+		from := v.Producer
+		k, _ := v.Type.Count().Int()
 		list = append(list, AmpSaved{from.In[0].Name, true, int64(2 * k), n.Out[0].Name,
 			"waits in 16 bits from here on"})
 	}

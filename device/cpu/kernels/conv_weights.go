@@ -3,6 +3,7 @@ package kernels
 import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/kernel/conv"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -14,14 +15,16 @@ var convWeightsKernels = map[opKey]builder{
 
 type convWeightsKernel struct {
 	plain
-	op *conv.Weights
+	op   *conv.Weights
+	wide int // floats of an image in bfloat16 that is widened first, 0 for others
 }
 
 func convWeights(r *request) (compute.Kernel, error) {
-	x, _, _ := r.in(0)
-	g, _, _ := r.in(1)
-	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(g) != len(x) || count(x) == 0 ||
-		count(g) == 0 {
+	x, d, _ := r.in(0)
+	g, dg, _ := r.in(1)
+	saved := d == tensor.BFloat16
+	if !saved && d != tensor.Float32 || dg != tensor.Float32 || r.Out[0].DType != dg ||
+		len(x) < 3 || len(x) > 5 || len(g) != len(x) || count(x) == 0 || count(g) == 0 {
 		return nil, nil
 	}
 	w, group, err := r.Call.WeightsWindow(len(x) - 2)
@@ -32,7 +35,9 @@ func convWeights(r *request) (compute.Kernel, error) {
 		M: g[1], Group: group, Format: formatOf(r.Call)}
 	copy(p.Out[5-len(x):], g[2:])
 	k := &convWeightsKernel{}
-	k.op, err = conv.NewWeights(p)
+	if k.op, err = conv.NewWeights(p); err == nil && saved && !k.op.TakesSaved() {
+		k.wide = count(x)
+	}
 	return k, err
 }
 
@@ -41,16 +46,26 @@ func (k *convWeightsKernel) Name() string { return "conv.weights" }
 
 // ScratchBytes implements Kernel: what all workers share, and each one's.
 func (k *convWeightsKernel) ScratchBytes(workers int) int {
-	return scratchBytes(k.op.PartsLen()) + workers*scratchBytes(k.op.ScratchLen())
+	return scratchBytes(k.op.PartsLen()) + scratchBytes(k.wide) +
+		workers*scratchBytes(k.op.ScratchLen())
 }
 
 // Bind implements Kernel.
 func (k *convWeightsKernel) Bind(b compute.Binding) compute.Task {
-	parts := scratchBytes(k.op.PartsLen())
-	t := &convWeightsTask{op: k.op, args: conv.WeightsArgs{X: tensor.As[float32](b.In[0]),
-		DY: tensor.As[float32](b.In[1]), DW: tensor.As[float32](b.Out[0]),
-		Parts: tensor.Cast[float32](b.Scratch[:parts])}}
-	b.Scratch = b.Scratch[parts:]
+	t := &convWeightsTask{op: k.op, args: conv.WeightsArgs{DY: tensor.As[float32](b.In[1]),
+		DW: tensor.As[float32](b.Out[0])}}
+	shared := func(floats int) []float32 {
+		n := scratchBytes(floats)
+		x := tensor.Cast[float32](b.Scratch[:n])[:floats]
+		b.Scratch = b.Scratch[n:]
+		return x
+	}
+	t.args.X, t.args.Saved = narrowOrWide(b.In[0])
+	if k.wide > 0 {
+		t.saved, t.args.Saved = t.args.Saved, nil
+		t.args.X = shared(k.wide)
+	}
+	t.args.Parts = shared(k.op.PartsLen())
 	t.scratch = perWorker(b)
 	return t
 }
@@ -58,11 +73,17 @@ func (k *convWeightsKernel) Bind(b compute.Binding) compute.Task {
 type convWeightsTask struct {
 	op      *conv.Weights
 	args    conv.WeightsArgs
+	saved   []uint16 // an image to widen to args.X at each run
 	scratch [][]float32
 }
 
 // Run implements Task.
 func (t *convWeightsTask) Run(x *compute.Exec) error {
+	if t.saved != nil {
+		if err := x.For(blocks(len(t.saved)), (*convWeightsImage)(t)); err != nil {
+			return err
+		}
+	}
 	if err := x.For(t.op.Chunks(), t); err != nil || t.op.Sums() == 0 {
 		return err
 	}
@@ -71,6 +92,15 @@ func (t *convWeightsTask) Run(x *compute.Exec) error {
 
 // Chunk implements Region.
 func (t *convWeightsTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+
+// convWeightsImage is the stage before the task's, where there is one.
+type convWeightsImage convWeightsTask
+
+// Chunk implements Region.
+func (t *convWeightsImage) Chunk(i, _ int) {
+	lo, hi := block(i, len(t.saved))
+	vec.BFloat16ToFloat32(t.args.X[lo:hi], t.saved[lo:hi])
+}
 
 // convWeightsSums is the second stage of the task.
 type convWeightsSums convWeightsTask

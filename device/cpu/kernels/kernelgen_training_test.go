@@ -126,6 +126,9 @@ func genConvWeights(r source, key opKey) *sample {
 	group, in, out := r.channels()
 	attrs = append(attrs, op.IntAttr("group", int64(group)))
 	x := append([]int{1 + r.IntN(3), group * in}, g.image...)
+	if r.one(8) { // long sums, which other kernels add up
+		x[0] = 100 + r.IntN(100)
+	}
 	w := append([]int{group * out, in}, g.kernel...)
 	c := r.call(opKey{"", "Conv"}, attrs, r.floats(x...), r.floats(w...))
 	c.call.Version = 22
@@ -143,6 +146,9 @@ func genConvWeights(r source, key opKey) *sample {
 		attrs = append(attrs, op.StringAttr("precision", "bf16"))
 	}
 	s := r.call(key, attrs, c.in[0], r.floats(places...))
+	if r.one(3) {
+		s.narrow(0)
+	}
 	s.atol = sumError(places[0] * count(places[2:]))
 	return s
 }

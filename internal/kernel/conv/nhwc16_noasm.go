@@ -17,3 +17,5 @@ func joinPlanes16(dst []uint16, planes []float32, plane, c, n int) bool {
 }
 
 func (c *windows16Call) run() { c.model() }
+
+func (t *dotTile) run() { t.model() }

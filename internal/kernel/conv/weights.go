@@ -20,6 +20,8 @@ type WeightsParams struct {
 // WeightsArgs holds the data of one run. DW must not overlap the others.
 type WeightsArgs struct {
 	X  []float32 // N x C x In
+	// Saved is X in bfloat16, which takes its place where Weights.TakesSaved.
+	Saved []uint16
 	DY []float32 // N x M x Out
 	DW []float32 // M x C/Group x Kernel
 	// Parts holds PartsLen floats, to be the same for all chunks of a run.
@@ -32,6 +34,7 @@ type WeightsArgs struct {
 type Weights struct {
 	p      WeightsParams
 	planes *weightsOfPlanes // of depthwise convolutions
+	dots   *weightsOfDots   // in bfloat16 where the processor has dot products
 	// of others: the matrix of the gradients of the output, filters x places, by that of patches,
 	// places x columns, a stretch of places at a time; channels come fastest in columns
 	patches              patches
@@ -86,6 +89,10 @@ func NewWeights(p WeightsParams) (*Weights, error) {
 	o := &Weights{p: p, filters: p.M / p.Group, columns: p.C / p.Group * volume(p.Kernel)}
 	if p.Group == p.C && p.Format == gemm.F32 && p.trivial(0) {
 		o.planes = planWeightsOfPlanes(&o.p)
+		return o, nil
+	}
+	if p.Format == gemm.BF16 && hasDots() && p.N*volume(p.Out) >= leastDotPlaces &&
+		o.planDots() {
 		return o, nil
 	}
 	o.cut()
@@ -153,8 +160,11 @@ func (o *Weights) PartsLen() int {
 
 // ScratchLen returns how many floats of scratch Run needs.
 func (o *Weights) ScratchLen() int {
-	if o.planes != nil {
+	switch {
+	case o.planes != nil:
 		return o.planes.floats
+	case o.dots != nil:
+		return o.dots.floats(o)
 	}
 	f, rows, width := o.p.Format, min(o.filters, blockRows), o.p.Format.PanelColumns()
 	n := f.PackedALen(rows, o.places) + f.PackedBLen(o.places, width) +
@@ -164,6 +174,9 @@ func (o *Weights) ScratchLen() int {
 	}
 	return n
 }
+
+// TakesSaved reports whether the image may be in bfloat16.
+func (o *Weights) TakesSaved() bool { return o.dots != nil }
 
 // FLOP returns the floating-point operations, two per multiply-add, zeros of the padding included.
 func (o *Weights) FLOP() int64 {
@@ -175,7 +188,8 @@ func (o *Weights) FLOP() int64 {
 // than the Params say.
 func (o *Weights) Run(c int, args *WeightsArgs, scratch []float32) {
 	p := &o.p
-	if len(args.X) < p.N*p.C*volume(p.In) || len(args.DY) < p.N*p.M*volume(p.Out) ||
+	if max(len(args.X), len(args.Saved)) < p.N*p.C*volume(p.In) ||
+		len(args.DY) < p.N*p.M*volume(p.Out) ||
 		len(args.DW) < p.M*o.columns || len(args.Parts) < o.PartsLen() ||
 		len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
 		panic(fmt.Sprintf("conv: gradient of weights: chunk %d of %d with X %d, DY %d, DW %d, "+
@@ -191,14 +205,18 @@ func (o *Weights) Run(c int, args *WeightsArgs, scratch []float32) {
 	col, c := c%o.colBlocks, c/o.colBlocks
 	row, c := c%o.rowBlocks, c/o.rowBlocks
 	w.group, w.part = c%p.Group, c/p.Group
-	width := p.Format.PanelColumns()
-	panels := (o.columns + width - 1) / width
 	w.rows = span{o.filters * row / o.rowBlocks, o.filters * (row + 1) / o.rowBlocks}
-	w.cols = span{panels * col / o.colBlocks * width,
-		min(panels*(col+1)/o.colBlocks*width, o.columns)}
 	if o.parts > 1 {
 		w.to = args.Parts[w.part*p.M*o.columns:]
 	}
+	if o.dots != nil {
+		o.dots.run(&w, col, scratch)
+		return
+	}
+	width := p.Format.PanelColumns()
+	panels := (o.columns + width - 1) / width
+	w.cols = span{panels * col / o.colBlocks * width,
+		min(panels*(col+1)/o.colBlocks*width, o.columns)}
 	w.run(scratch)
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
 // referenceWeights is the definition, with sums in float64.
@@ -136,38 +137,53 @@ func TestWeightsRefuse(t *testing.T) {
 }
 
 func BenchmarkWeights(b *testing.B) {
-	for _, p := range []WeightsParams{
-		{Window: Window{In: [3]int{1, 56, 56}, Kernel: [3]int{1, 1, 1}}, N: 8, C: 64, M: 256},
-		{Window: Window{In: [3]int{1, 56, 56}, Kernel: [3]int{1, 3, 3}, PadLo: [3]int{0, 1, 1},
-			PadHi: [3]int{0, 1, 1}}, N: 8, C: 64, M: 64},
-		{Window: Window{In: [3]int{1, 7, 7}, Kernel: [3]int{1, 3, 3}, PadLo: [3]int{0, 1, 1},
-			PadHi: [3]int{0, 1, 1}}, N: 8, C: 512, M: 512},
-		{Window: Window{In: [3]int{1, 112, 112}, Kernel: [3]int{1, 3, 3}, PadLo: [3]int{0, 1, 1},
-			PadHi: [3]int{0, 1, 1}}, N: 8, C: 32, M: 32, Group: 32},
+	for _, c := range []struct{ size, kernel, stride, c, m, group int }{
+		{56, 1, 1, 64, 256, 1}, {56, 1, 1, 256, 64, 1}, {56, 3, 1, 64, 64, 1},
+		{28, 1, 1, 128, 512, 1}, {28, 3, 1, 128, 128, 1}, {56, 3, 2, 128, 128, 1},
+		{14, 1, 1, 1024, 256, 1}, {14, 3, 1, 256, 256, 1}, {56, 1, 2, 256, 512, 1},
+		{7, 1, 1, 512, 2048, 1}, {7, 3, 1, 512, 512, 1}, {224, 7, 2, 3, 64, 1},
+		{112, 3, 1, 32, 32, 32},
 	} {
-		p.Out = p.In
-		op, err := NewWeights(p)
-		if err != nil {
-			b.Fatal(err)
-		}
-		name := fmt.Sprintf("%dx%d g%d %v k%v", p.M, p.C, p.Group, p.In, p.Kernel)
-		b.Run(name, func(b *testing.B) {
-			r := rand.New(rand.NewPCG(3, 4))
-			x, _ := guarded(r, p.N*p.C*volume(p.In))
-			dy, _ := guarded(r, p.N*p.M*volume(p.Out))
-			args := WeightsArgs{X: x, DY: dy, DW: make([]float32, p.M*p.C*volume(p.Kernel)),
-				Parts: make([]float32, op.PartsLen())}
-			scratch := make([]float32, op.ScratchLen())
-			for b.Loop() {
-				for c := range op.Chunks() {
-					op.Run(c, &args, scratch)
+		k, half := c.kernel, c.kernel/2
+		p := WeightsParams{Window: Window{In: [3]int{1, c.size, c.size}, Kernel: [3]int{1, k, k},
+			Stride: [3]int{1, c.stride, c.stride}, PadLo: [3]int{0, half, half},
+			PadHi: [3]int{0, half, half}}, N: 8, C: c.c, M: c.m, Group: c.group,
+			Out: [3]int{1, c.size / c.stride, c.size / c.stride}}
+		for _, p.Format = range []gemm.Format{gemm.F32, gemm.BF16} {
+			for _, saved := range []bool{false, true} {
+				op, err := NewWeights(p)
+				if err != nil {
+					b.Fatal(err)
 				}
-				for c := range op.Sums() {
-					op.Sum(c, &args)
+				if saved && !op.TakesSaved() {
+					continue
 				}
+				name := fmt.Sprintf("%dx%d g%d %d k%d s%d/format%d/saved=%v", p.M, p.C, p.Group,
+					c.size, k, c.stride, p.Format, saved)
+				b.Run(name, func(b *testing.B) { benchmarkWeights(b, &p, op, saved) })
 			}
-			b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()),
-				"GFLOP/s")
-		})
+		}
 	}
+}
+
+func benchmarkWeights(b *testing.B, p *WeightsParams, op *Weights, saved bool) {
+	r := rand.New(rand.NewPCG(3, 4))
+	x, _ := guarded(r, p.N*p.C*volume(p.In))
+	dy, _ := guarded(r, p.N*p.M*volume(p.Out))
+	args := WeightsArgs{X: x, DY: dy, DW: make([]float32, p.M*p.C*volume(p.Kernel)),
+		Parts: make([]float32, op.PartsLen())}
+	if saved {
+		args.Saved = make([]uint16, len(x))
+		vec.Float32ToBFloat16(args.Saved, x)
+	}
+	scratch := make([]float32, op.ScratchLen())
+	for b.Loop() {
+		for c := range op.Chunks() {
+			op.Run(c, &args, scratch)
+		}
+		for c := range op.Sums() {
+			op.Sum(c, &args)
+		}
+	}
+	b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 }

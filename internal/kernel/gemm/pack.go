@@ -231,3 +231,11 @@ func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, 
 		joinPairs(v, panel, floats, width, width, k)
 	}
 }
+
+// Halves rounds x to bfloat16 as PackA does a row: two elements to each word of dst, the first in
+// the low half. It writes a zero behind an odd number of them.
+func Halves(dst, x []float32) {
+	if len(x) > 0 {
+		joinAlong(currentLevel(BF16), dst[:ceilDiv(len(x), 2)], x, len(x))
+	}
+}

@@ -10,7 +10,7 @@ func main() { asm.Main(generate) }
 func generate(folder string) error {
 	for name, write := range map[string]func(*asm.File){
 		"kernels_amd64": kernels, "nhwc_amd64": pixels, "nhwc_tiles_amd64": tiledPixels,
-		"nhwc16_amd64": halves16,
+		"nhwc16_amd64": halves16, "dots_amd64": dots,
 	} {
 		s := asm.NewFile(generator, "conv")
 		write(s)

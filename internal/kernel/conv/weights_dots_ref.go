@@ -1,0 +1,26 @@
+package conv
+
+import "math"
+
+// model defines a call.
+func (t *dotTile) model() {
+	half := func(x uint16) float32 { return math.Float32frombits(uint32(x) << 16) }
+	for i := range t.tiles * dotRows {
+		for j, at := range t.offs {
+			var lanes [dotStep / 2]float32
+			for k, x := range t.a[i*t.lda:][:t.steps*dotStep] {
+				lanes[k/2%len(lanes)] += half(x) * half(t.b[at+k])
+			}
+			t.c[i*t.ldc+j] += dotSum(&lanes)
+		}
+	}
+}
+
+// dotSum adds up lanes: of each quarter those two apart first, then quarters two apart.
+func dotSum(x *[dotStep / 2]float32) float32 {
+	var q [4]float32
+	for i := range q {
+		q[i] = x[4*i] + x[4*i+2] + (x[4*i+1] + x[4*i+3])
+	}
+	return q[0] + q[2] + (q[1] + q[3])
+}

@@ -1,0 +1,170 @@
+package conv
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+)
+
+// wholes are n small whole numbers, whose products add up without rounding, as bfloat16.
+func wholes(r *rand.Rand, n int) []uint16 {
+	x, h := make([]float32, n), make([]uint16, n)
+	for i := range x {
+		x[i] = float32(r.IntN(17) - 8)
+	}
+	vec.Float32ToBFloat16(h, x)
+	return h
+}
+
+// TestDotTiles holds tiles against their definition: columns that begin anywhere, rows of any
+// distance, one tile and several calls of them.
+func TestDotTiles(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(8, 4))
+		for i := range 60 {
+			d := dotTile{steps: 1 + r.IntN(9), tiles: 1 + r.IntN(5), ldc: dotCols + r.IntN(9)}
+			if i == 0 {
+				d.steps, d.tiles = 700, 11
+			}
+			d.lda = d.steps*dotStep + r.IntN(40)
+			rows := d.tiles * dotRows
+			d.a = wholes(r, (rows-1)*d.lda+d.steps*dotStep)
+			last := r.IntN(200)
+			d.b = wholes(r, last+d.steps*dotStep)
+			for j := range d.offs {
+				d.offs[j] = r.IntN(last + 1)
+			}
+			got, check := guarded(r, (rows-1)*d.ldc+dotCols)
+			for i := range got {
+				got[i] = float32(r.IntN(100))
+			}
+			want := slices.Clone(got)
+			d.c = want
+			d.model()
+			d.c = got
+			d.run()
+			check(t, fmt.Sprint(i))
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d: tiles of %d steps: %v, want %v", i, d.steps, got, want)
+			}
+		}
+	})
+}
+
+// randomDots is a gradient of whole numbers that is planned by dot products whatever its size.
+func randomDots(r *rand.Rand) (p WeightsParams, o *Weights, ok bool) {
+	p = WeightsParams{Window: randomWindow(r, 1+r.IntN(2), 9), N: 1 + r.IntN(4),
+		Group: 1 + r.IntN(3), Format: gemm.BF16}
+	p.C, p.M = p.Group*(1+r.IntN(9)), p.Group*(1+r.IntN(14))
+	switch r.IntN(6) {
+	case 0:
+		p.Kernel, p.PadLo, p.PadHi = [3]int{1, 1, 1}, [3]int{}, [3]int{}
+	case 1:
+		p.In[1], p.In[2] = max(p.In[1], 30+r.IntN(40)), max(p.In[2], 30+r.IntN(40))
+		p.N, p.Group, p.C, p.M = 1+r.IntN(2), 1, 1+r.IntN(4), 1+r.IntN(14)
+	case 2:
+		p.N = 20 + r.IntN(40)
+	case 3:
+		p.N, p.Group, p.C, p.M = 1, 1, 1+r.IntN(3), dotFilters+r.IntN(20)
+	case 4:
+		p.Kernel, p.Stride = [3]int{1, 3, 3}, [3]int{1, 1, 1}
+		p.PadLo, p.PadHi = [3]int{0, 1, 1}, [3]int{0, 1, 1}
+	}
+	out, err := p.Window.setDefaults()
+	if err != nil {
+		return p, nil, false
+	}
+	for a := range out {
+		p.Out[a] = max(1, out[a]-max(0, r.IntN(6)-4))
+	}
+	given := p
+	places := p.Window.rotateAxes()
+	p.Out = rotated(p.Out, places)
+	o = &Weights{p: p, filters: p.M / p.Group, columns: p.C / p.Group * volume(p.Kernel)}
+	return given, o, o.planDots()
+}
+
+// TestDotsOfWeights compares gradients by dot products, of floats and of halves, with the
+// definition, to the bit.
+func TestDotsOfWeights(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(9, 4))
+		seen := map[string]int{}
+		for i := range 150 {
+			p, o, ok := randomDots(r)
+			if !ok {
+				continue
+			}
+			name := fmt.Sprint(i, p)
+			for _, at := range o.dots.blocks {
+				switch {
+				case at.images > 1:
+					seen["images"]++
+				case at.rows < o.p.Out[1]:
+					seen["rows"]++
+				}
+			}
+			for what, is := range map[string]bool{"parts": o.parts > 1, "filters": o.rowBlocks > 1,
+				"channels": o.colBlocks > 1, "strides": volume(o.p.Stride) > 1} {
+				if is {
+					seen[what]++
+				}
+			}
+			args := WeightsArgs{Saved: wholes(r, p.N*p.C*volume(p.In)), Parts: make([]float32,
+				o.PartsLen())}
+			args.X = make([]float32, len(args.Saved))
+			vec.BFloat16ToFloat32(args.X, args.Saved)
+			args.DY = make([]float32, p.N*p.M*volume(p.Out))
+			vec.BFloat16ToFloat32(args.DY, wholes(r, len(args.DY)))
+			want := make([]float32, p.M*o.columns)
+			args.DW = want
+			referenceWeights(p, &args)
+			saved := args.Saved
+			for _, args.Saved = range [][]uint16{nil, saved} {
+				got, check := guarded(r, len(want))
+				scratch, checkScratch := guarded(r, o.ScratchLen())
+				args.DW = got
+				for _, c := range r.Perm(o.Chunks()) {
+					o.Run(c, &args, scratch)
+				}
+				for c := range o.Sums() {
+					o.Sum(c, &args)
+				}
+				check(t, name)
+				checkScratch(t, name)
+				compare(t, name, got, want, 0)
+			}
+		}
+		for _, what := range []string{"images", "rows", "parts", "filters", "channels",
+			"strides"} {
+			if seen[what] < 5 {
+				t.Errorf("%d of %s, want several", seen[what], what)
+			}
+		}
+	})
+}
+
+// TestDotsAreChosen: for long sums in bfloat16 where the processor has them and no tiles.
+func TestDotsAreChosen(t *testing.T) {
+	for _, p := range []WeightsParams{
+		{Window: Window{In: [3]int{1, 28, 28}, Kernel: [3]int{1, 1, 1}}, N: 1, C: 8, M: 8,
+			Format: gemm.BF16},
+		{Window: Window{In: [3]int{1, 7, 7}, Kernel: [3]int{1, 1, 1}}, N: 1, C: 8, M: 8,
+			Format: gemm.BF16},
+		{Window: Window{In: [3]int{1, 28, 28}, Kernel: [3]int{1, 1, 1}}, N: 1, C: 8, M: 8},
+	} {
+		p.Out = p.In
+		o, err := NewWeights(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := hasDots() && p.Format == gemm.BF16 && volume(p.Out) >= leastDotPlaces
+		if o.TakesSaved() != want {
+			t.Errorf("%+v: by dot products: %v", p, o.TakesSaved())
+		}
+	}
+}
