@@ -46,7 +46,7 @@ func (k *convWeightsKernel) Name() string { return "conv.weights" }
 
 // ScratchBytes implements Kernel: what all workers share, and each one's.
 func (k *convWeightsKernel) ScratchBytes(workers int) int {
-	return scratchBytes(k.op.PartsLen()) + scratchBytes(k.wide) +
+	return scratchBytes(k.op.PartsLen()) + scratchBytes(k.op.PackedLen()) + scratchBytes(k.wide) +
 		workers*scratchBytes(k.op.ScratchLen())
 }
 
@@ -65,7 +65,7 @@ func (k *convWeightsKernel) Bind(b compute.Binding) compute.Task {
 		t.saved, t.args.Saved = t.args.Saved, nil
 		t.args.X = shared(k.wide)
 	}
-	t.args.Parts = shared(k.op.PartsLen())
+	t.args.Parts, t.args.Packed = shared(k.op.PartsLen()), shared(k.op.PackedLen())
 	t.scratch = perWorker(b)
 	return t
 }
@@ -84,6 +84,11 @@ func (t *convWeightsTask) Run(x *compute.Exec) error {
 			return err
 		}
 	}
+	if n := t.op.Packs(); n > 0 {
+		if err := x.For(n, (*convWeightsPacks)(t)); err != nil {
+			return err
+		}
+	}
 	if err := x.For(t.op.Chunks(), t); err != nil || t.op.Sums() == 0 {
 		return err
 	}
@@ -93,7 +98,7 @@ func (t *convWeightsTask) Run(x *compute.Exec) error {
 // Chunk implements Region.
 func (t *convWeightsTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
 
-// convWeightsImage is the stage before the task's, where there is one.
+// convWeightsImage is the stage that widens the image.
 type convWeightsImage convWeightsTask
 
 // Chunk implements Region.
@@ -102,7 +107,13 @@ func (t *convWeightsImage) Chunk(i, _ int) {
 	vec.BFloat16ToFloat32(t.args.X[lo:hi], t.saved[lo:hi])
 }
 
-// convWeightsSums is the second stage of the task.
+// convWeightsPacks is the stage that packs for all chunks.
+type convWeightsPacks convWeightsTask
+
+// Chunk implements Region.
+func (t *convWeightsPacks) Chunk(i, worker int) { t.op.Pack(i, &t.args, t.scratch[worker]) }
+
+// convWeightsSums is the last stage of the task.
 type convWeightsSums convWeightsTask
 
 // Chunk implements Region.

@@ -85,3 +85,18 @@ step:
 	MOVQ dotArgs_steps(DI), CX; SHLQ $6, CX; SUBQ CX, SI; LEAQ (SI)(R8*4), SI; LEAQ (BX)(R14*4), BX
 	DECQ AX; JNZ tile; VZEROUPPER
 	RET
+
+// func evenHalvesAVX512(dst, src *uint16, n int)
+// Described in dots.go.
+TEXT ·evenHalvesAVX512(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+many:
+	CMPQ CX, $16; JLE last; VMOVDQU64 (SI), Z0; VPMOVDW Z0, (DI); ADDQ $64, SI; ADDQ $32, DI
+	SUBQ $16, CX; JMP many
+last:
+	MOVQ $1, AX; SHLQ CX, AX; LEAQ -1(AX), DX; KMOVW DX, K1; SHLQ CX, AX; SHRQ $1, AX; DECQ AX
+	KMOVD AX, K2; VMOVDQU16.Z (SI), K2, Z0; VPMOVDW Z0, K1, (DI); VZEROUPPER
+	RET

@@ -8,3 +8,8 @@ package conv
 //
 //go:noescape
 func dotsAVX512(t *dotArgs)
+
+// evenHalvesAVX512 does what evenHalvesGo does, of n >= 1 elements.
+//
+//go:noescape
+func evenHalvesAVX512(dst, src *uint16, n int)

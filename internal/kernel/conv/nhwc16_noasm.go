@@ -19,3 +19,5 @@ func joinPlanes16(dst []uint16, planes []float32, plane, c, n int) bool {
 func (c *windows16Call) run() { c.model() }
 
 func (t *dotTile) run() { t.model() }
+
+func evenHalves(dst, src []uint16) { evenHalvesGo(dst, src) }

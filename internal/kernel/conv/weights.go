@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
 // WeightsParams describes the gradient of a convolution's weights: element (m, c, tap) is the sum,
@@ -19,18 +20,19 @@ type WeightsParams struct {
 
 // WeightsArgs holds the data of one run. DW must not overlap the others.
 type WeightsArgs struct {
-	X  []float32 // N x C x In
+	X []float32 // N x C x In
 	// Saved is X in bfloat16, which takes its place where Weights.TakesSaved.
 	Saved []uint16
-	DY []float32 // N x M x Out
-	DW []float32 // M x C/Group x Kernel
-	// Parts holds PartsLen floats, to be the same for all chunks of a run.
-	Parts []float32
+	DY    []float32 // N x M x Out
+	DW    []float32 // M x C/Group x Kernel
+	// Parts holds PartsLen floats, and Packed PackedLen, to be the same for all chunks of a run.
+	Parts, Packed []float32
 }
 
 // Weights is the planned gradient of a convolution's weights. It is immutable and may be used by
-// many goroutines at once. Its work has two stages: first all chunks, then all sums, which add up
-// what chunks of several stretches of places left in Parts.
+// many goroutines at once. Its work has up to three stages: all packs, which
+// leave in Packed what several chunks read, all chunks, and all sums, which add up what chunks of
+// several stretches of places left in Parts.
 type Weights struct {
 	p      WeightsParams
 	planes *weightsOfPlanes // of depthwise convolutions
@@ -131,7 +133,26 @@ func (o *Weights) chunkCols() int {
 	return (panels + o.colBlocks - 1) / o.colBlocks * width
 }
 
-// Chunks returns the number of independent pieces of work of the first stage.
+// packFilters is how many filters a piece of the first stage packs.
+const packFilters = 8
+
+// Packs returns the number of independent pieces of work of the first stage, 0 for none.
+func (o *Weights) Packs() int {
+	if o.shared() == 0 {
+		return 0
+	}
+	return (o.p.M + packFilters - 1) / packFilters
+}
+
+// PackedLen returns how many floats [WeightsArgs.Packed] holds.
+func (o *Weights) PackedLen() int { return o.shared() }
+
+// Pack computes piece c of 0 <= c < Packs, with scratch as Run has it.
+func (o *Weights) Pack(c int, args *WeightsArgs, scratch []float32) {
+	o.dots.pack(o, args, c*packFilters, min((c+1)*packFilters, o.p.M), scratch)
+}
+
+// Chunks returns the number of independent pieces of work of the second stage.
 func (o *Weights) Chunks() int {
 	if o.planes != nil {
 		return o.p.M
@@ -139,10 +160,10 @@ func (o *Weights) Chunks() int {
 	return o.parts * o.p.Group * o.rowBlocks * o.colBlocks
 }
 
-// sumFloats is how many weights a chunk of the second stage adds up.
+// sumFloats is how many weights a piece of the last stage adds up.
 const sumFloats = 1 << 14
 
-// Sums returns the number of independent pieces of work of the second stage.
+// Sums returns the number of independent pieces of work of the last stage, 0 for none.
 func (o *Weights) Sums() int {
 	if o.planes != nil || o.parts == 1 {
 		return 0
@@ -183,7 +204,7 @@ func (o *Weights) FLOP() int64 {
 	return 2 * int64(o.p.N) * int64(volume(o.p.Out)) * int64(o.p.M) * int64(o.columns)
 }
 
-// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
+// Run computes chunk c of 0 <= c < Chunks, after all of the first stage. Scratch holds at least ScratchLen floats that no other
 // call uses meanwhile; what it holds before does not matter. Run panics when a slice is shorter
 // than the Params say.
 func (o *Weights) Run(c int, args *WeightsArgs, scratch []float32) {
@@ -191,6 +212,7 @@ func (o *Weights) Run(c int, args *WeightsArgs, scratch []float32) {
 	if max(len(args.X), len(args.Saved)) < p.N*p.C*volume(p.In) ||
 		len(args.DY) < p.N*p.M*volume(p.Out) ||
 		len(args.DW) < p.M*o.columns || len(args.Parts) < o.PartsLen() ||
+		len(args.Packed) < o.PackedLen() ||
 		len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
 		panic(fmt.Sprintf("conv: gradient of weights: chunk %d of %d with X %d, DY %d, DW %d, "+
 			"parts %d, scratch %d floats for %d images of %d x %v and %d x %v", c, o.Chunks(),
@@ -220,16 +242,14 @@ func (o *Weights) Run(c int, args *WeightsArgs, scratch []float32) {
 	w.run(scratch)
 }
 
-// Sum computes chunk c of 0 <= c < Sums, after all of the first stage.
+// Sum computes piece c of 0 <= c < Sums, after all chunks.
 func (o *Weights) Sum(c int, args *WeightsArgs) {
 	n := o.p.M * o.columns
 	lo, hi := c*sumFloats, min((c+1)*sumFloats, n)
 	dst := args.DW[lo:hi]
 	copy(dst, args.Parts[lo:hi])
 	for i := 1; i < o.parts; i++ {
-		for k, v := range args.Parts[i*n+lo : i*n+hi] {
-			dst[k] += v
-		}
+		vec.Add(dst, dst, args.Parts[i*n+lo:i*n+hi])
 	}
 }
 

@@ -37,3 +37,13 @@ func (t *dotTile) run() {
 			ldc: 4 * t.ldc, steps: t.steps, tiles: n})
 	}
 }
+
+// evenHalves does what evenHalvesGo does.
+func evenHalves(dst, src []uint16) {
+	if len(dst) == 0 || !cpuinfo.HasAVX512BF16() {
+		evenHalvesGo(dst, src)
+		return
+	}
+	_ = src[2*len(dst)-2]
+	evenHalvesAVX512(&dst[0], &src[0], len(dst))
+}

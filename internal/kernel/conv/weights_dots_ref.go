@@ -24,3 +24,10 @@ func dotSum(x *[dotStep / 2]float32) float32 {
 	}
 	return q[0] + q[2] + (q[1] + q[3])
 }
+
+// evenHalvesGo copies every other element of src, from the first on, to dst.
+func evenHalvesGo(dst, src []uint16) {
+	for i := range dst {
+		dst[i] = src[2*i]
+	}
+}

@@ -63,13 +63,15 @@ func randomDots(r *rand.Rand) (p WeightsParams, o *Weights, ok bool) {
 	switch r.IntN(6) {
 	case 0:
 		p.Kernel, p.PadLo, p.PadHi = [3]int{1, 1, 1}, [3]int{}, [3]int{}
-	case 1:
-		p.In[1], p.In[2] = max(p.In[1], 30+r.IntN(40)), max(p.In[2], 30+r.IntN(40))
-		p.N, p.Group, p.C, p.M = 1+r.IntN(2), 1, 1+r.IntN(4), 1+r.IntN(14)
+	case 1: // images that are cut
+		p.In[1], p.In[2] = max(p.In[1], 60+r.IntN(30)), max(p.In[2], 80+r.IntN(20))
+		p.N, p.Group, p.C, p.M = 1+r.IntN(2), 1, 1+r.IntN(2), 1+r.IntN(6)
 	case 2:
 		p.N = 20 + r.IntN(40)
-	case 3:
-		p.N, p.Group, p.C, p.M = 1, 1, 1+r.IntN(3), dotFilters+r.IntN(20)
+	case 3: // filters that are
+		p.In, p.Kernel = [3]int{1, 36 + r.IntN(5), 40}, [3]int{1, 1, 1}
+		p.PadLo, p.PadHi = [3]int{}, [3]int{}
+		p.N, p.Group, p.C, p.M = 1, 1, 1+r.IntN(3), 300+r.IntN(20)
 	case 4:
 		p.Kernel, p.Stride = [3]int{1, 3, 3}, [3]int{1, 1, 1}
 		p.PadLo, p.PadHi = [3]int{0, 1, 1}, [3]int{0, 1, 1}
@@ -94,7 +96,7 @@ func TestDotsOfWeights(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 4))
 		seen := map[string]int{}
-		for i := range 150 {
+		for i := range 80 {
 			p, o, ok := randomDots(r)
 			if !ok {
 				continue
@@ -128,6 +130,11 @@ func TestDotsOfWeights(t *testing.T) {
 				got, check := guarded(r, len(want))
 				scratch, checkScratch := guarded(r, o.ScratchLen())
 				args.DW = got
+				packed, checkPacked := guarded(r, o.PackedLen())
+				args.Packed = packed
+				for _, c := range r.Perm(o.Packs()) {
+					o.Pack(c, &args, scratch)
+				}
 				for _, c := range r.Perm(o.Chunks()) {
 					o.Run(c, &args, scratch)
 				}
@@ -136,12 +143,13 @@ func TestDotsOfWeights(t *testing.T) {
 				}
 				check(t, name)
 				checkScratch(t, name)
+				checkPacked(t, name)
 				compare(t, name, got, want, 0)
 			}
 		}
 		for _, what := range []string{"images", "rows", "parts", "filters", "channels",
 			"strides"} {
-			if seen[what] < 5 {
+			if seen[what] < 3 {
 				t.Errorf("%d of %s, want several", seen[what], what)
 			}
 		}

@@ -89,10 +89,13 @@ func testWeights(t *testing.T, r *rand.Rand, name string, p WeightsParams, op *W
 	got, check := guarded(r, p.M*p.C/p.Group*volume(p.Kernel))
 	scratch, checkScratch := guarded(r, op.ScratchLen())
 	parts, checkParts := guarded(r, op.PartsLen())
-	args := WeightsArgs{X: x, DY: dy, DW: make([]float32, len(got)), Parts: parts}
+	args := WeightsArgs{X: x, DY: dy, DW: make([]float32, len(got)), Parts: parts, Packed: make([]float32, op.PackedLen())}
 	referenceWeights(p, &args)
 	want := args.DW
 	args.DW = got
+	for _, c := range r.Perm(op.Packs()) {
+		op.Pack(c, &args, scratch)
+	}
 	for _, c := range r.Perm(op.Chunks()) {
 		op.Run(c, &args, scratch)
 	}
@@ -171,13 +174,16 @@ func benchmarkWeights(b *testing.B, p *WeightsParams, op *Weights, saved bool) {
 	x, _ := guarded(r, p.N*p.C*volume(p.In))
 	dy, _ := guarded(r, p.N*p.M*volume(p.Out))
 	args := WeightsArgs{X: x, DY: dy, DW: make([]float32, p.M*p.C*volume(p.Kernel)),
-		Parts: make([]float32, op.PartsLen())}
+		Parts: make([]float32, op.PartsLen()), Packed: make([]float32, op.PackedLen())}
 	if saved {
 		args.Saved = make([]uint16, len(x))
 		vec.Float32ToBFloat16(args.Saved, x)
 	}
 	scratch := make([]float32, op.ScratchLen())
 	for b.Loop() {
+		for c := range op.Packs() {
+			op.Pack(c, &args, scratch)
+		}
 		for c := range op.Chunks() {
 			op.Run(c, &args, scratch)
 		}

@@ -48,6 +48,7 @@ func dots(s *asm.File) {
 	dotSums(s)
 	s.Ops("MOVQ dotArgs_steps(DI), CX", "SHLQ $6, CX", "SUBQ CX, SI", "LEAQ (SI)(R8*4), SI",
 		"LEAQ (BX)(R14*4), BX", "DECQ AX", "JNZ tile", "VZEROUPPER", "RET")
+	evenHalves(s)
 }
 
 // dotProduct adds the products of pairs of two registers to a third.
@@ -102,4 +103,18 @@ func dotSums(s *asm.File) {
 		s.Op("VMOVLPS X%d, 16%s", 1+i, rows[i])
 		s.Op("VMOVHPS X%d, 16%s", 1+i, rows[i+1])
 	}
+}
+
+// evenHalves writes the copying of every other element.
+func evenHalves(s *asm.File) {
+	s.Func("evenHalvesAVX512", "dst, src *uint16, n int", 24,
+		"does what evenHalvesGo does, of n >= 1 elements.")
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ n+16(FP), CX")
+	s.Label("many")
+	s.Ops("CMPQ CX, $16", "JLE last", "VMOVDQU64 (SI), Z0", "VPMOVDW Z0, (DI)", "ADDQ $64, SI",
+		"ADDQ $32, DI", "SUBQ $16, CX", "JMP many")
+	s.Label("last")
+	s.Ops("MOVQ $1, AX", "SHLQ CX, AX", "LEAQ -1(AX), DX", "KMOVW DX, K1", "SHLQ CX, AX",
+		"SHRQ $1, AX", "DECQ AX", "KMOVD AX, K2", "VMOVDQU16.Z (SI), K2, Z0",
+		"VPMOVDW Z0, K1, (DI)", "VZEROUPPER", "RET")
 }
