@@ -42,6 +42,8 @@ func newChannelled(r *request, i int) (channelled, bool) {
 }
 
 // gathers reports whether channels are gathered.
+//
+//go:noinline
 func (k *channelled) gathers() bool {
 	return k.inner < gatheredPlane && k.n > 1 && k.n*k.inner <= gatheredChannel
 }

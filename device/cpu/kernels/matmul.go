@@ -280,6 +280,9 @@ func (t *gemmTask) Run(x *compute.Exec) error {
 // Chunk implements Region.
 func (t *gemmTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
 
+// count is the number of elements of a shape.
+//
+//go:noinline
 func count(shape []int) int {
 	n := 1
 	for _, d := range shape {

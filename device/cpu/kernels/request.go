@@ -9,10 +9,13 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// request is a call to be prepared, with what builders ask of it.
+// request is a call to be prepared, with what builders ask of it. None of that is inlined, since
+// there are many builders, each of which runs once a step of a plan.
 type request struct{ *compute.Request }
 
 // in returns the static shape and type of input i; ok is false when it is absent.
+//
+//go:noinline
 func (r *request) in(i int) (shape []int, d tensor.DType, ok bool) {
 	if i < 0 || i >= len(r.In) || r.In[i].DType == tensor.Undefined {
 		return nil, 0, false
@@ -22,6 +25,8 @@ func (r *request) in(i int) (shape []int, d tensor.DType, ok bool) {
 }
 
 // constant returns input i when it is a constant, nil otherwise.
+//
+//go:noinline
 func (r *request) constant(i int) *tensor.Tensor {
 	if i >= len(r.In) {
 		return nil
@@ -31,6 +36,8 @@ func (r *request) constant(i int) *tensor.Tensor {
 
 // allFloat32 reports whether the first n inputs (all when n < 0) that are present and output 0 are
 // float32.
+//
+//go:noinline
 func (r *request) allFloat32(n int) bool {
 	for i, t := range r.In {
 		if n >= 0 && i >= n {
@@ -54,6 +61,8 @@ func (r *request) inputsAre(d tensor.DType) bool {
 }
 
 // outShape returns the static shape of output 0.
+//
+//go:noinline
 func (r *request) outShape() []int {
 	s, _ := r.Out[0].Ints()
 	return s

@@ -160,6 +160,8 @@ func (d *weightsOfDots) floats(o *Weights) int {
 
 // shared is the floats of all filters, where several chunks read the same: packed by a stage of its
 // own, and behind them those that the last tile reads for nothing.
+//
+//go:noinline
 func (o *Weights) shared() int {
 	if o.dots == nil || o.colBlocks == 1 {
 		return 0

@@ -19,7 +19,10 @@ func hasTiles() bool {
 // it: packing and planning do so by themselves.
 func SettleTiles() { _ = hasTiles() }
 
-// beneathTiles is the level that moves floats for tiles.
+// beneathTiles is the level that moves floats for tiles. All that asks for a level would have its
+// body where it was inlined.
+//
+//go:noinline
 func beneathTiles() level {
 	if cpuinfo.HasAVX512() {
 		return levelAVX512
