@@ -29,3 +29,27 @@ func TestAmpCasts(t *testing.T) {
 		t.Errorf("together %+v, %d left", sum, sum.Left())
 	}
 }
+
+// TestAmpOfWhatWaited: a product that reads what has waited in 16 bits is one in bfloat16 that
+// needs no cast, and is told of as such.
+func TestAmpOfWhatWaited(t *testing.T) {
+	g := marked(t, `input %i: float32[2,4,6,6]
+		input %g: float32[2,8,6,6]
+		%h = Cast@13 (%i) {to=16}
+		%d = weir:ConvWeightsGradient@1 (%h, %g) {kernel_shape=[1,1], precision="bf16"}
+		output %d`)
+	n := g.Nodes[1]
+	if list, why := ampList(n); list != AmpAllow || !inBF16(n) {
+		t.Errorf("on list %s: %s", list, why)
+	}
+	want := []AmpCastFate{AmpEliminated, AmpFused, AmpEliminated}
+	for i, c := range castsOf(n) {
+		if c.Fate != want[i] {
+			t.Errorf("cast %d is %+v, want %s", i, c, want[i])
+		}
+	}
+	kept := keptInHalf(g)
+	if len(kept) != 1 || kept[0].Value != "i" || kept[0].Bytes != 2*2*4*6*6 || !kept[0].Kept {
+		t.Errorf("kept in 16 bits: %+v", kept)
+	}
+}

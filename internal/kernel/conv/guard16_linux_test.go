@@ -91,3 +91,35 @@ func TestWindows16TouchNothingOutside(t *testing.T) {
 		c.compareWindows(t, o, a)
 	}
 }
+
+// TestDotsTouchNothingOutside computes gradients of weights of what begins, or ends, where memory
+// does.
+func TestDotsTouchNothingOutside(t *testing.T) {
+	r := rand.New(rand.NewPCG(26, 3))
+	for i := range 60 {
+		p, o, ok := randomDots(r)
+		if !ok {
+			continue
+		}
+		atStart := i%2 == 0
+		a := WeightsArgs{DY: cputest.Fenced(t, p.N*p.M*volume(p.Out), atStart),
+			DW:     cputest.Fenced(t, p.M*o.columns, atStart),
+			Parts:  fencedCopy(t, make([]float32, o.PartsLen()), atStart),
+			Packed: fencedCopy(t, make([]float32, o.PackedLen()), atStart)}
+		if n := p.N * p.C * volume(p.In); i/2%2 == 0 {
+			a.X = cputest.Fenced(t, n, atStart)
+		} else {
+			a.Saved = fencedHalves(t, make([]uint16, n), atStart)
+		}
+		scratch := cputest.Fenced(t, o.ScratchLen(), atStart)
+		for c := range o.Packs() {
+			o.Pack(c, &a, scratch)
+		}
+		for c := range o.Chunks() {
+			o.Run(c, &a, scratch)
+		}
+		for c := range o.Sums() {
+			o.Sum(c, &a)
+		}
+	}
+}
