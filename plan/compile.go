@@ -86,8 +86,21 @@ func optimised(ctx context.Context, g *graph.Graph, o *Options) (*graph.Graph, p
 	if err := static(s); err != nil {
 		return nil, pass.Report{}, err
 	}
-	report, err := pass.Run(ctx, s, o.Passes)
-	return s, report, err
+	first, saving, saves := o.Passes.Saving()
+	if !saves || o.Recompute.MostTime <= 1 {
+		report, err := pass.Run(ctx, s, o.Passes)
+		return s, report, err
+	}
+	report, err := pass.Run(ctx, s, first)
+	if err != nil {
+		return nil, report, err
+	}
+	if s, err = againFirst(ctx, s, *o); err != nil {
+		return nil, report, err
+	}
+	o.Recompute = Recompute{}
+	more, err := pass.Run(ctx, s, saving)
+	return s, append(report, more...), err
 }
 
 // static refuses inputs whose shape is not known.

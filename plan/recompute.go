@@ -60,6 +60,28 @@ func fit(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	return underBound(ctx, whole, traits, o)
 }
 
+// againFirst is g, an optimised graph of a step of training in mixed precision, with the values
+// computed again for which there is time. Of the others what is read again waits in 16 bits
+// afterwards, and what is computed again is computed of that: the other way round nothing could be,
+// since values of 16 bits are not what others were computed of. As this changes results, it is the
+// same on any number of threads and under any bound.
+func againFirst(ctx context.Context, g *graph.Graph, o Options) (*graph.Graph, error) {
+	o.Threads = 1
+	c, err := compiled(ctx, g, o, false)
+	if err != nil {
+		return nil, err
+	}
+	traits := c.traits()
+	whole := c.placed()
+	if whole.ArenaBytes <= o.Recompute.LeastArena {
+		return g, nil
+	}
+	s := newSchedule(whole.Graph.Clone(), traits)
+	s.reorder()
+	err = s.lower(ctx, 0, (o.Recompute.MostTime-1)*s.cost())
+	return s.graph, err
+}
+
 // underTime is the smallest plan found of p's nodes, whose traits these are, that takes no more
 // time than the options say.
 func underTime(ctx context.Context, p *Plan, traits *traits, o Options) (*Plan, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/grad"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
@@ -152,6 +153,131 @@ func TestSavedBytes(t *testing.T) {
 			if d, err := tensor.RelL2(got[i], want[i]); err != nil || d > bound {
 				t.Errorf("%s: output %d: relative distance %g, %v", activation, i, d, err)
 			}
+		}
+	}
+}
+
+// encoder is a net of so many layers of attention and of products with Gelu between, around each of
+// which is a branch, on samples of 32 tokens of 64 numbers.
+func encoder(layers int) string {
+	var b strings.Builder
+	b.WriteString("input %x: float32[4,32,64]\nconst %heads: int64[4] = {0, 0, 4, 16}\n" +
+		"const %tokens: int64[3] = {0, 0, 64}\nconst %quarter: float32[] = {0.25}\n")
+	last := "x"
+	for i := range layers {
+		for _, p := range []string{"q: float32[64,64]", "k: float32[64,64]", "v: float32[64,64]",
+			"o: float32[64,64]", "f: float32[64,256]", "g: float32[256,64]", "s: float32[64]",
+			"t: float32[64]", "b: float32[64]"} {
+			fmt.Fprintf(&b, "input %%p%d%s\n", i, p)
+		}
+		b.WriteString(strings.NewReplacer("#", fmt.Sprint(i), "&", last).Replace(
+			`%n# = LayerNormalization@17 (%&, %p#s, %p#b)
+			%q# = MatMul@13 (%n#, %p#q)
+			%k# = MatMul@13 (%n#, %p#k)
+			%v# = MatMul@13 (%n#, %p#v)
+			%qh# = Reshape@13 (%q#, %heads)
+			%kh# = Reshape@13 (%k#, %heads)
+			%vh# = Reshape@13 (%v#, %heads)
+			%qt# = Transpose@13 (%qh#) {perm=[0,2,1,3]}
+			%kt# = Transpose@13 (%kh#) {perm=[0,2,3,1]}
+			%vt# = Transpose@13 (%vh#) {perm=[0,2,1,3]}
+			%s# = MatMul@13 (%qt#, %kt#)
+			%c# = Mul@14 (%s#, %quarter)
+			%w# = Softmax@13 (%c#) {axis=-1}
+			%m# = MatMul@13 (%w#, %vt#)
+			%mt# = Transpose@13 (%m#) {perm=[0,2,1,3]}
+			%mf# = Reshape@13 (%mt#, %tokens)
+			%o# = MatMul@13 (%mf#, %p#o)
+			%a# = Add@14 (%o#, %&)
+			%l# = LayerNormalization@17 (%a#, %p#t, %p#b)
+			%f# = MatMul@13 (%l#, %p#f)
+			%h# = Gelu@20 (%f#)
+			%g# = MatMul@13 (%h#, %p#g)
+			%e# = Add@14 (%g#, %a#)
+			`))
+		last = fmt.Sprint("e", i)
+	}
+	fmt.Fprintf(&b, "%%sq = Mul@14 (%%%s, %%%s)\n%%loss = ReduceMean@13 (%%sq) {keepdims=0}\n"+
+		"output %%loss", last, last)
+	return b.String()
+}
+
+// TestSavedEncoder: of what layers of attention leave for the backward half nearly all waits in 16
+// bits, under whatever shape it is read again, and gradients are as near to those in float32 as
+// those of products in bfloat16 alone.
+func TestSavedEncoder(t *testing.T) {
+	g, weights := training(t, encoder(3), one)
+	in := operands(t, g, one, 1)
+	run := func(p pass.Precision, off ...string) (*Plan, []*tensor.Tensor) {
+		pl := compileAs(t, g, Options{Target: host, Threads: threads,
+			Passes: pass.Options{Precision: p, Off: off}})
+		return pl, runPlan(t, newPool(t), pl, in)
+	}
+	full, want := run(pass.FP32)
+	_, products := run(pass.BF16, "ampsave")
+	narrow, got := run(pass.BF16)
+	r := float64(narrow.ArenaBytes) / float64(full.ArenaBytes)
+	t.Logf("%d bytes in float32, %d in bfloat16: %.2f", full.ArenaBytes, narrow.ArenaBytes, r)
+	if r > 0.7 {
+		t.Errorf("%d bytes in float32, %d in bfloat16: %.2f, want at most 0.7", full.ArenaBytes,
+			narrow.ArenaBytes, r)
+	}
+	for i := range 2 * weights {
+		d, err := tensor.RelL2(got[i], want[i])
+		most, err2 := tensor.RelL2(products[i], want[i])
+		if err != nil || err2 != nil || d > 1.5*most+0.002 {
+			t.Errorf("output %d: relative distance %g, %g of products alone, %v", i, d, most, err)
+		}
+	}
+	reads := map[string]int{}
+	for _, n := range narrow.Graph.Nodes {
+		if len(n.In) > 1 && n.In[1] != nil && n.In[1].Type.DType == tensor.BFloat16 {
+			reads[n.Type]++
+		}
+	}
+	for _, typ := range []string{op.GeluGradient, op.SoftmaxGradient, op.LayerNormGradient} {
+		if reads[typ] < 2 {
+			t.Errorf("%d of %s read in bfloat16 what has waited, want 2 at least", reads[typ], typ)
+		}
+	}
+}
+
+// TestSavedAgain: what is computed again is computed of what has waited in 16 bits, so that both
+// save memory together; on any number of threads, and under a bound, results are the same bits.
+func TestSavedAgain(t *testing.T) {
+	g, _ := training(t, encoder(3), one)
+	in := operands(t, g, one, 1)
+	run := func(p pass.Precision, threads int, most int64, times float64) (*Plan,
+		[]*tensor.Tensor) {
+		pl := compileAs(t, g, Options{Target: host, Threads: threads, MostArena: most,
+			Recompute: Recompute{MostTime: times}, Passes: pass.Options{Precision: p}})
+		pool := cpu.NewPool(cpu.PoolOptions{Threads: threads})
+		defer pool.Close()
+		return pl, runPlan(t, pool, pl, in)
+	}
+	wide, _ := run(pass.FP32, 2, 0, 1.1)
+	once, _ := run(pass.BF16, 2, 0, 1)
+	narrow, want := run(pass.BF16, 2, 0, 1.1)
+	t.Logf("%d bytes in float32, %d in bfloat16, %d of them with values computed again",
+		wide.ArenaBytes, once.ArenaBytes, narrow.ArenaBytes)
+	if narrow.ArenaBytes >= once.ArenaBytes || float64(narrow.ArenaBytes) >
+		0.75*float64(wide.ArenaBytes) {
+		t.Errorf("%d bytes in bfloat16, want fewer than %d and than 0.75 of %d", narrow.ArenaBytes,
+			once.ArenaBytes, wide.ArenaBytes)
+	}
+	for name, got := range map[string]func() (*Plan, []*tensor.Tensor){
+		"one thread": func() (*Plan, []*tensor.Tensor) { return run(pass.BF16, 1, 0, 1.1) },
+		"a bound": func() (*Plan, []*tensor.Tensor) {
+			return run(pass.BF16, 2, narrow.ArenaBytes*15/16, 1.1)
+		}} {
+		pl, out := got()
+		for i := range want {
+			if !slices.Equal(out[i].Data, want[i].Data) {
+				t.Errorf("%s: output %d differs", name, i)
+			}
+		}
+		if name == "a bound" && pl.ArenaBytes >= narrow.ArenaBytes {
+			t.Errorf("%d bytes under the bound, %d without", pl.ArenaBytes, narrow.ArenaBytes)
 		}
 	}
 }

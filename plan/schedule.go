@@ -16,6 +16,7 @@ type schedule struct {
 	traits map[*graph.Node]*trait
 	inputs map[*graph.Value]int64 // their bytes in the arena
 	names  map[string]int         // how many there are of values and nodes made again
+	taken  map[string]bool        // names of what there was before
 
 	lives    []life
 	index    map[*graph.Value]int // in lives; of the values in the arena only
@@ -127,12 +128,17 @@ func again(n *graph.Node) bool {
 // newSchedule is the order of the nodes of g, whose traits these are.
 func newSchedule(g *graph.Graph, t *traits) *schedule {
 	s := &schedule{graph: g, traits: map[*graph.Node]*trait{}, inputs: map[*graph.Value]int64{},
-		names: map[string]int{}}
+		names: map[string]int{}, taken: map[string]bool{}}
 	for i, v := range g.Inputs {
 		s.inputs[v] = t.inputs[i]
 	}
 	for i, n := range g.Nodes {
-		s.traits[n] = t.nodes[i]
+		s.traits[n], s.taken[n.Name] = t.nodes[i], true
+		for _, v := range n.Out {
+			if v != nil {
+				s.taken[v.Name] = true
+			}
+		}
 	}
 	return s
 }
@@ -156,8 +162,12 @@ func (s *schedule) name(of string) string {
 	if of == "" {
 		return ""
 	}
-	s.names[of]++
-	return fmt.Sprintf("%s/again%d", of, s.names[of])
+	for {
+		s.names[of]++
+		if name := fmt.Sprintf("%s/again%d", of, s.names[of]); !s.taken[name] {
+			return name
+		}
+	}
 }
 
 // survey finds from which node to which each value is alive, and how many bytes are at each node.
@@ -386,7 +396,19 @@ func (r *readiness) frees(n *graph.Node) (bytes int64) {
 			bytes -= r.s.lives[x].bytes
 		}
 	}
+	if bytes == 0 && r.overwrites(n, reads) {
+		return 1 // what reads the result may free it
+	}
 	return bytes
+}
+
+// overwrites reports whether node n may write over an input that nobody reads after it, where it
+// reads lives so many times.
+func (r *readiness) overwrites(n *graph.Node, reads map[int]int) bool {
+	return slices.ContainsFunc(r.s.traits[n].inPlace, func(k int) bool {
+		x, ok := r.s.lifeOf(n.In[k])
+		return ok && r.readers[x] == reads[x]
+	})
 }
 
 // run notes that node n has run.

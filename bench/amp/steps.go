@@ -89,7 +89,7 @@ func (t *trained) load(ctx context.Context, on *machine.Machine, p pass.Precisio
 	}
 	t.plan, err = plan.Compile(ctx, t.step.Train.Graph, plan.Options{Target: on.Target,
 		Threads: on.Pool.Threads(), State: t.step.State, Updates: t.step.Train.Updates,
-		Passes: pass.Options{Precision: p}})
+		Passes: pass.Options{Precision: p}, Recompute: step.Recompute()})
 	if err != nil {
 		return err
 	}

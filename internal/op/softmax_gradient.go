@@ -6,7 +6,8 @@ import "slices"
 //
 //	dx = weir:SoftmaxGradient(dy, y)
 //
-// It is y·(dy - Σ dy·y), the sum over the axes from attribute axis on.
+// It is y·(dy - Σ dy·y), the sum over the axes from attribute axis on. y may be in 16 bits beside a
+// gradient of float32, as it is where it has waited for that.
 const SoftmaxGradient = "SoftmaxGradient"
 
 var softmaxGradientOps = []Op{{Domain: FusedDomain, Name: SoftmaxGradient, Since: []int{1},

@@ -40,7 +40,8 @@ type ampFlow struct {
 	// result.
 	narrow map[*graph.Value]bool
 	// down holds the values that come down from a product in 16 bits: its results, and what nodes
-	// compute of them that add up few elements. None is behind the unscale mark.
+	// compute of them element by element, by way of sums over others too. None is behind the
+	// unscale mark.
 	down map[*graph.Value]bool
 }
 
@@ -74,11 +75,16 @@ func newAmpFlow(g *graph.Graph) *ampFlow {
 func (f *ampFlow) propagate(g *graph.Graph) {
 	behind := unscaled(g)
 	for _, n := range g.Nodes {
-		if behind[n] || !inBF16(n) && !inFP16(n) && (addsUp(n) || len(n.Bodies()) > 0 ||
+		if behind[n] || !inBF16(n) && !inFP16(n) && (addsUp(n) && !normalises(n) ||
+			len(n.Bodies()) > 0 ||
 			!slices.ContainsFunc(n.In, func(v *graph.Value) bool { return f.down[v] })) {
 			continue
 		}
-		for _, v := range n.Out {
+		outs := n.Out
+		if normalises(n) {
+			outs = outs[:1] // others are sums
+		}
+		for _, v := range outs {
 			if v != nil && v.Type.DType.IsFloat() {
 				f.down[v] = true
 			}

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
@@ -90,6 +91,12 @@ func denyWhy(n *graph.Node) string {
 
 // addsUp reports whether a node is on the list of sums.
 func addsUp(n *graph.Node) bool { return n.Domain == "" && ampSums[n.Type] }
+
+// normalises reports whether a node on the list of sums gives an element for each of its operand,
+// which sums over all only scale and shift: what that has lost its result has lost, too.
+func normalises(n *graph.Node) bool {
+	return addsUp(n) && (n.Type == "Softmax" || strings.HasSuffix(n.Type, "Normalization"))
+}
 
 // isProduct is the list of operators whose kernels multiply in bfloat16.
 func isProduct(n *graph.Node) bool {

@@ -11,12 +11,12 @@ import (
 // What has waited in bfloat16 is read as it lies by operators whose kernels widen it a piece at a
 // time, so that it is never in memory in float32 again:
 //
-//	f(g, Cast(h, float32))  =  f(g, h)    f ReluGradient or BatchNormalizationGradient
+//	f(g, Cast(h, float32))  =  f(g, h)    f the gradient of an activation or a normalisation
 //	ConvWeightsGradient(Cast(h, float32), g)  =  ConvWeightsGradient(h, g)
 
 // ampReads are those operators, of weir's domain, and the input that may be narrow.
-var ampReads = map[string]int{op.ReluGradient: 1, op.BatchNormGradient: 1,
-	op.ConvWeightsGradient: 0}
+var ampReads = map[string]int{op.ReluGradient: 1, op.BatchNormGradient: 1, op.GeluGradient: 1,
+	op.LayerNormGradient: 1, op.SoftmaxGradient: 1, op.ConvWeightsGradient: 0}
 
 func startAmpRead(s *scope) rule {
 	if s.precision == FP16 || !s.precision.mixed() || s.portable {

@@ -131,11 +131,17 @@ func keptInHalf(g *graph.Graph) []AmpSaved {
 	index := map[*graph.Value]bool{}
 	for _, n := range g.Nodes {
 		v := savedOperand(n)
-		if v == nil || index[v] || n.Out[0] == nil || !isCast(v.Producer) {
+		if v == nil || n.Out[0] == nil {
 			continue
 		}
-		index[v] = true
 		from := v.Producer
+		for from != nil && isView(from) {
+			from = from.In[0].Producer
+		}
+		if from == nil || !isCast(from) || index[from.In[0]] {
+			continue
+		}
+		index[from.In[0]] = true
 		k, _ := v.Type.Count().Int()
 		list = append(list, AmpSaved{from.In[0].Name, true, int64(2 * k), n.Out[0].Name,
 			"waits in 16 bits from here on"})

@@ -58,13 +58,13 @@ func startAmpSave(s *scope) rule {
 type saved struct {
 	value    *graph.Value
 	half     tensor.DType
-	bytes    int64         // that 16 bits save
-	from, to int           // positions of the last node before the gap and of the first after it
-	readers  []*graph.Node // after the gap
-	downAt   *graph.Node   // before which the value is narrowed; nil where it was narrow before
-	kept     *graph.Value  // the narrow value, once there is one
-	wide     string        // what keeps it in float32, "" where nothing does
-	number   int64         // of the next cast that widens it
+	bytes    int64        // that 16 bits save
+	from, to int          // positions of the last node before the gap and of the first after it
+	readers  []read       // after the gap
+	downAt   *graph.Node  // before which the value is narrowed; nil where it was narrow before
+	kept     *graph.Value // the narrow value, once there is one
+	wide     string       // what keeps it in float32, "" where nothing does
+	number   int64        // of the next cast that widens it
 }
 
 // patch inserts what concerns node n: the narrowing of a value before it, or the widening of one
@@ -75,13 +75,29 @@ func (v *saved) patch(s *scope, n *graph.Node, p *Patch) {
 		p.Insert = append(p.Insert, down)
 		v.kept = down.Out[0]
 	}
-	if !slices.Contains(v.readers, n) {
-		return
+	for _, r := range v.readers {
+		if r.node != n {
+			continue
+		}
+		up := s.castTo(v.viewed(r.value, p), tensor.Float32, op.IntAttr(savedAttr, v.number))
+		v.number++
+		p.Insert = append(p.Insert, up)
+		p.Operands = append(p.Operands, Operand{Node: n, Old: r.value, New: up.Out[0]})
 	}
-	up := s.castTo(v.kept, tensor.Float32, op.IntAttr(savedAttr, v.number))
-	v.number++
-	p.Insert = append(p.Insert, up)
-	p.Operands = append(p.Operands, Operand{Node: n, Old: v.value, New: up.Out[0]})
+}
+
+// viewed is the narrow value under the shape of a view of the wide one: of that nothing is read
+// after the gap, or it would be alive meanwhile.
+func (v *saved) viewed(as *graph.Value, p *Patch) *graph.Value {
+	if as == v.value {
+		return v.kept
+	}
+	from := as.Producer
+	in := slices.Clone(from.In)
+	in[0] = v.viewed(in[0], p)
+	m := operator(from, from.Domain, from.Type, from.Version, from.Attrs, in...)
+	p.Insert = append(p.Insert, m)
+	return m.Out[0]
 }
 
 // saving finds the values of a graph that are kept in 16 bits.
@@ -114,8 +130,7 @@ func newSaving(g *graph.Graph, p Precision) *saving {
 	for i, n := range g.Nodes {
 		f.at[n] = i
 		f.next = max(f.next, n.Attrs.Int(savedAttr, 0)+1)
-		if o, err := n.Op(); err == nil && o.Has(op.View) && len(n.In) > 0 && n.In[0] != nil &&
-			n.Out[0] != nil {
+		if isView(n) {
 			f.root[n.Out[0]] = f.rootOf(n.In[0])
 		}
 	}
@@ -128,6 +143,14 @@ func newSaving(g *graph.Graph, p Precision) *saving {
 		}
 	}
 	return f
+}
+
+// isView reports whether the result of a node is the bytes of its first input, which another node
+// like it may give a shape as well.
+func isView(n *graph.Node) bool {
+	o, err := n.Op()
+	return err == nil && o.Has(op.View) && o.Pure(n.Call()) && len(n.In) > 0 && n.In[0] != nil &&
+		n.Out[0] != nil
 }
 
 func (f *saving) rootOf(v *graph.Value) *graph.Value {
@@ -179,11 +202,14 @@ func (f *saving) halve(v *saved, todo map[*graph.Node][]*saved) {
 	for i := v.from + 1; i < v.to; i++ {
 		f.live[i] -= v.bytes
 	}
-	for _, n := range v.readers {
-		todo[n] = append(todo[n], v)
+	note := func(n *graph.Node) {
+		if n != nil && !slices.Contains(todo[n], v) {
+			todo[n] = append(todo[n], v)
+		}
 	}
-	if v.downAt != nil && !slices.Contains(v.readers, v.downAt) {
-		todo[v.downAt] = append(todo[v.downAt], v)
+	note(v.downAt)
+	for _, r := range v.readers {
+		note(r.node)
 	}
 }
 
@@ -196,8 +222,8 @@ func (f *saving) waiting() (list []*saved) {
 	}
 	for i, n := range f.g.Nodes {
 		for _, v := range n.Out {
-			if v == nil || f.rootOf(v) != v {
-				continue
+			if v == nil || f.rootOf(v) != v || f.behind[n] {
+				continue // variables are replaced where they lie
 			}
 			last := f.lastRead(v, i)
 			if outputs[v] {
@@ -207,7 +233,7 @@ func (f *saving) waiting() (list []*saved) {
 			for k := i; k <= last; k++ {
 				f.live[k] += size
 			}
-			if s := f.gap(v, i); s != nil && !outputs[v] && !f.behind[n] {
+			if s := f.gap(v, i); s != nil && !outputs[v] {
 				list = append(list, s)
 			}
 		}
@@ -247,35 +273,24 @@ func (f *saving) gap(v *graph.Value, i int) *saved {
 
 // narrow completes a gap, and returns what keeps the value in float32.
 func (f *saving) narrow(s *saved, i int) (wide string) {
-	root, lossless := s.value, true
-	var member *graph.Value
-	for _, r := range f.reads[root] {
+	lossless := true
+	for _, r := range f.reads[s.value] {
 		if r.at < s.to {
 			continue
 		}
-		if member == nil {
-			member = r.value
-		}
-		switch {
-		case f.behind[r.node]:
+		if f.behind[r.node] {
 			return unscaledWhy
-		case r.value != member:
-			return "read under several shapes"
 		}
 		lossless = lossless && f.rounds(r.node, r.value, 0)
-		if !slices.Contains(s.readers, r.node) {
-			s.readers = append(s.readers, r.node)
+		if !slices.Contains(s.readers, r) {
+			s.readers = append(s.readers, r)
 		}
 	}
-	if member.Producer == nil || f.at[member.Producer] > s.from {
-		return "given another shape only after it has waited"
-	}
-	if !lossless && !f.flow.down[root] {
+	if !lossless && !f.flow.down[s.value] {
 		return "does not come down from a product in 16 bits, and what reads it does not round it"
 	}
-	s.value = member
 	f.next += int64(len(s.readers))
-	if from := f.g.Nodes[i]; isCast(from) && from.In[0].Type.DType == s.half && member == root {
+	if from := f.g.Nodes[i]; isCast(from) && from.In[0].Type.DType == s.half {
 		if from.Attrs.Has(savedAttr) {
 			return "widened for these readers alone"
 		}

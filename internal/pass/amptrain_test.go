@@ -42,7 +42,7 @@ const chain = head + `opset "weir" 1
 	input %rows: int64[64,64]
 	%a = MatMul@13 (%x, %p)
 	%b = Tanh@13 (%a)
-	%s = Softmax@13 (%a)
+	%s = LogSoftmax@13 (%a)
 	%e = Sigmoid@13 (%x)
 	%c = MatMul@13 (%b, %q)
 	%f1 = Exp@13 (%c)

@@ -44,6 +44,21 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// saves are the passes that keep values in 16 bits until they are read again, and those that they
+// leave work for.
+var saves = []string{"dead", "ampcancel", "ampsave", "ampread"}
+
+// Saving parts the options into those of a run that keeps no value in 16 bits until it is read
+// again, and those of one after it that does that alone. It is false where none would be.
+func (o Options) Saving() (first, saving Options, ok bool) {
+	first, saving = o, o
+	first.Off = append(slices.Clone(o.Off), "ampsave", "ampread")
+	saving.Off = slices.DeleteFunc(Names(), func(name string) bool {
+		return slices.Contains(saves, name) && !slices.Contains(o.Off, name)
+	})
+	return first, saving, o.Precision.mixed() && !slices.Contains(o.Off, "ampsave")
+}
+
 // Report says what each pass did, in the order of their first run.
 type Report []Result
 

@@ -222,13 +222,8 @@ type batchNormGradientKernel struct {
 func batchNormGradient(r *request) (compute.Kernel, error) {
 	k := &batchNormGradientKernel{saved: r.In[1].DType == tensor.BFloat16}
 	var ok bool
-	if k.channelled, ok = newChannelled(r, 1); !ok || !r.allFloat32(1) {
+	if k.channelled, ok = newChannelled(r, 1); !ok || !r.besideSaved() {
 		return nil, nil
-	}
-	for i, t := range r.In[1:] {
-		if t.DType != tensor.Float32 && !(i == 0 && k.saved) {
-			return nil, nil
-		}
 	}
 	var err error
 	k.lo, k.hi, err = op.ClipBounds(r.Call)
@@ -255,7 +250,8 @@ func (k *batchNormGradientKernel) floatsOfX() int {
 func (k *batchNormGradientKernel) Bind(b compute.Binding) compute.Task {
 	t := &batchNormGradientTask{of: k, scratch: perWorker(b)}
 	t.g = tensor.As[float32](b.In[0])
-	t.x, t.saved = narrowOrWide(b.In[1])
+	x := savedOf(b.In[1])
+	t.x, t.saved = x.wide, x.narrow
 	for i, p := range []*[]float32{&t.scale, &t.bias, &t.mean, &t.inverse} {
 		*p = tensor.As[float32](b.In[i+2])
 	}

@@ -13,7 +13,7 @@ import (
 var geluGradientKernels = map[opKey]builder{{op.FusedDomain, op.GeluGradient}: geluGradient}
 
 func geluGradient(r *request) (compute.Kernel, error) {
-	if !r.allFloat32(-1) {
+	if !r.besideSaved() {
 		return nil, nil
 	}
 	return &geluGradientKernel{}, nil
@@ -29,11 +29,15 @@ func (*geluGradientKernel) Name() string { return "gelu.gradient" }
 
 // Bind implements Kernel.
 func (*geluGradientKernel) Bind(b compute.Binding) compute.Task {
-	return &geluGradientTask{tensor.As[float32](b.In[0]), tensor.As[float32](b.In[1]),
+	return &geluGradientTask{tensor.As[float32](b.In[0]), savedOf(b.In[1]),
 		tensor.As[float32](b.Out[0])}
 }
 
-type geluGradientTask struct{ g, x, dx []float32 }
+type geluGradientTask struct {
+	g  []float32
+	x  saved
+	dx []float32
+}
 
 // Run implements Task.
 func (t *geluGradientTask) Run(x *compute.Exec) error { return x.For(blocks(len(t.dx)), t) }
@@ -45,9 +49,10 @@ const geluPiece = 512
 // Chunk implements Region.
 func (t *geluGradientTask) Chunk(i, _ int) {
 	lo, hi := block(i, len(t.dx))
+	var wide [geluPiece]float32
 	for ; lo < hi; lo += geluPiece {
 		end := min(lo+geluPiece, hi)
-		geluSlopes(t.dx[lo:end], t.g[lo:end], t.x[lo:end])
+		geluSlopes(t.dx[lo:end], t.g[lo:end], t.x.piece(wide[:], lo, end))
 	}
 }
 

@@ -37,7 +37,7 @@ func layerNormGradient(r *request) (compute.Kernel, error) {
 	if axis < 0 {
 		axis += len(shape)
 	}
-	if !r.allFloat32(-1) || axis < 0 || axis >= len(shape) {
+	if !r.besideSaved() || axis < 0 || axis >= len(shape) {
 		return nil, nil
 	}
 	k := &layerNormGradientKernel{outer: count(shape[:axis]), n: count(shape[axis:]),
@@ -72,8 +72,9 @@ func (k *layerNormGradientKernel) ScratchBytes(workers int) int {
 func (k *layerNormGradientKernel) Bind(b compute.Binding) compute.Task {
 	t := &layerNormGradientTask{of: k, dx: tensor.As[float32](b.Out[0]),
 		dscale: optional(b.Out, 1), dbias: optional(b.Out, 2)}
-	for i, p := range []*[]float32{&t.dy, &t.x, &t.scale, &t.mean, &t.inverse} {
-		*p = tensor.As[float32](b.In[i])
+	t.dy, t.x = tensor.As[float32](b.In[0]), savedOf(b.In[1])
+	for i, p := range []*[]float32{&t.scale, &t.mean, &t.inverse} {
+		*p = tensor.As[float32](b.In[i+2])
 	}
 	if k.sums {
 		n := scratchBytes(2 * k.n * k.parts)
@@ -84,11 +85,12 @@ func (k *layerNormGradientKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type layerNormGradientTask struct {
-	of                          *layerNormGradientKernel
-	dy, x, scale, mean, inverse []float32
-	dx, dscale, dbias           []float32 // the last two nil where nobody asks for them
-	sums                        []float32 // of each part those for scale, and those for bias
-	rows                        [][]float32
+	of                       *layerNormGradientKernel
+	dy, scale, mean, inverse []float32
+	x                        saved
+	dx, dscale, dbias        []float32 // the last two nil where nobody asks for them
+	sums                     []float32 // of each part those for scale, and those for bias
+	rows                     [][]float32
 }
 
 // Run implements Task.
@@ -119,7 +121,7 @@ func (t *layerNormGradientTask) Chunk(i, worker int) {
 // and adds to sums that are not nil. Row dx may be row dy.
 func (t *layerNormGradientTask) row(o int, normal, scale, bias []float32) {
 	n, inverse := t.of.n, t.inverse[o]
-	dy, x, dx := t.dy[o*n:][:n], t.x[o*n:][:n], t.dx[o*n:][:n]
+	dy, x, dx := t.dy[o*n:][:n], t.x.piece(normal, o*n, (o+1)*n), t.dx[o*n:][:n]
 	vec.Normalize(normal, x, nil, nil, t.mean[o], inverse)
 	if scale != nil {
 		vec.FMA(scale, dy, normal, scale)
@@ -147,6 +149,7 @@ type softmaxGradientKernel struct {
 	plain
 	first
 	outer, n int
+	narrow   bool // whether y has been saved in bfloat16
 }
 
 func softmaxGradient(r *request) (compute.Kernel, error) {
@@ -155,10 +158,11 @@ func softmaxGradient(r *request) (compute.Kernel, error) {
 	if axis < 0 {
 		axis += len(shape)
 	}
-	if !r.allFloat32(-1) || axis < 0 || axis >= len(shape) {
+	if !r.besideSaved() || axis < 0 || axis >= len(shape) {
 		return nil, nil
 	}
-	k := &softmaxGradientKernel{outer: count(shape[:axis]), n: count(shape[axis:])}
+	k := &softmaxGradientKernel{outer: count(shape[:axis]), n: count(shape[axis:]),
+		narrow: r.In[1].DType == tensor.BFloat16}
 	if k.n > longRow {
 		return nil, nil
 	}
@@ -168,16 +172,26 @@ func softmaxGradient(r *request) (compute.Kernel, error) {
 // Name implements Kernel.
 func (*softmaxGradientKernel) Name() string { return "softmax.gradient" }
 
+// ScratchBytes implements Kernel: a row of each worker.
+func (k *softmaxGradientKernel) ScratchBytes(workers int) int {
+	if !k.narrow {
+		return 0
+	}
+	return workers * scratchBytes(k.n)
+}
+
 // Bind implements Kernel.
 func (k *softmaxGradientKernel) Bind(b compute.Binding) compute.Task {
 	return &softmaxGradientTask{of: k, per: rowsPerChunk(k.n), dy: tensor.As[float32](b.In[0]),
-		y: tensor.As[float32](b.In[1]), dx: tensor.As[float32](b.Out[0])}
+		y: savedOf(b.In[1]), dx: tensor.As[float32](b.Out[0]), rows: perWorker(b)}
 }
 
 type softmaxGradientTask struct {
-	of        *softmaxGradientKernel
-	per       int
-	dy, y, dx []float32
+	of     *softmaxGradientKernel
+	per    int
+	dy, dx []float32
+	y      saved
+	rows   [][]float32
 }
 
 // Run implements Task.
@@ -186,10 +200,11 @@ func (t *softmaxGradientTask) Run(x *compute.Exec) error {
 }
 
 // Chunk implements Region.
-func (t *softmaxGradientTask) Chunk(i, _ int) {
+func (t *softmaxGradientTask) Chunk(i, worker int) {
 	n := t.of.n
 	for o := i * t.per; o < min((i+1)*t.per, t.of.outer); o++ {
-		dy, y, dx := t.dy[o*n:][:n], t.y[o*n:][:n], t.dx[o*n:][:n]
+		dy, dx := t.dy[o*n:][:n], t.dx[o*n:][:n]
+		y := t.y.piece(t.rows[worker], o*n, (o+1)*n)
 		vec.SubScalar(dx, dy, float32(vec.TotalDotDiff(dy, y, 0)))
 		vec.Mul(dx, dx, y)
 	}
