@@ -6,8 +6,9 @@
 //	go run ./bench/elastic               # about two minutes
 //	go run ./bench/elastic -json > bench/results/DATE-elastic.json
 //
-// The recipes are those of examples/digits and, for the cap, of a deep network on the same images,
-// most of whose memory is what its forward pass leaves. The exit code is 1 when a digest differs.
+// The recipes are those of examples/digits, of a deep network on the same images, most of whose
+// memory is what its forward pass leaves, and of one of convolutions, pooling, recurrent layers and
+// an embedding, in float32 and in bfloat16. The exit code is 1 when a digest differs.
 package main
 
 import (
@@ -53,7 +54,7 @@ const command claims.Command = "elastic"
 // bench is what the parts use.
 type bench struct {
 	results
-	dir                       string
+	dir, only                 string
 	kills, preemptions, moves int64
 }
 
@@ -65,6 +66,7 @@ func main() {
 	flag.Int64Var(&b.kills, "kills", 100, "how often a training is killed")
 	flag.Int64Var(&b.preemptions, "preemptions", 10_000, "how often one is preempted at the least")
 	flag.Int64Var(&b.moves, "caps", 10, "how often the cap of one changes")
+	flag.StringVar(&b.only, "only", "", "only this training: digits, deep, mixed or halves")
 	victim := flag.String("victim", "", "follow this recipe in a process that will be killed")
 	flag.Parse()
 	if *victim != "" {
@@ -76,31 +78,46 @@ func main() {
 	command.Finish(b.results, *asJSON, b.Claims.Judge(os.Stderr))
 }
 
+// subject is a network, how it is trained, and what happens to that.
+type subject struct {
+	name, optimizer, precision string
+	batch, epochs              int
+	write                      func(path string) error // nil for the digits' own model
+	parts                      []func(string) (row, error)
+}
+
+func (b *bench) subjects() []subject {
+	all := []func(string) (row, error){one, two, b.killed, b.preempted, b.capped}
+	return []subject{
+		{"digits", "adam: {rate: 1e-3}", "fp32", 64, 60, nil, all[:4]},
+		{"deep", "sgd: {rate: 0.05}", "fp32", 1024, 1000, writeDeep,
+			[]func(string) (row, error){one, two, b.capped}},
+		{"mixed", "adam: {rate: 1e-3}", "fp32", 256, 120, writeMixed, all},
+		{"halves", "adam: {rate: 1e-3}", "bf16", 256, 120, writeMixed, all},
+	}
+}
+
 func (b *bench) all() (err error) {
 	if b.dir, err = os.MkdirTemp("", "elastic"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	digits, err := b.recipe("digits", "examples/digits/digits.onnx", "adam: {rate: 1e-3}", 64, 60)
-	if err != nil {
-		return err
-	}
-	model := filepath.Join(b.dir, "deep.onnx")
-	if err := writeDeep(model); err != nil {
-		return err
-	}
-	deep, err := b.recipe("deep", model, "sgd: {rate: 0.05}", 1024, 1000)
-	if err != nil {
-		return err
-	}
-	for _, p := range []struct {
-		recipe string
-		parts  []func(string) (row, error)
-	}{
-		{digits, []func(string) (row, error){one, two, b.killed, b.preempted}},
-		{deep, []func(string) (row, error){one, two, b.capped}},
-	} {
-		if err := b.compare(p.recipe, p.parts); err != nil {
+	for _, t := range b.subjects() {
+		if b.only != "" && b.only != t.name {
+			continue
+		}
+		model := "examples/digits/digits.onnx"
+		if t.write != nil {
+			model = filepath.Join(b.dir, t.name+".onnx")
+			if err := t.write(model); err != nil {
+				return err
+			}
+		}
+		path, err := b.recipe(&t, model)
+		if err != nil {
+			return err
+		}
+		if err := b.compare(path, t.parts); err != nil {
 			return err
 		}
 	}
@@ -136,8 +153,8 @@ func (b *bench) compare(path string, parts []func(string) (row, error)) error {
 }
 
 // recipe writes a recipe of the digits' images for a model.
-func (b *bench) recipe(name, model, optimizer string, batch, epochs int) (string, error) {
-	dir := filepath.Join(b.dir, name)
+func (b *bench) recipe(t *subject, model string) (string, error) {
+	dir := filepath.Join(b.dir, t.name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
@@ -161,9 +178,10 @@ loss: softmax-cross-entropy
 optimizer: {%[4]s}
 schedule: cosine
 epochs: %[5]d
+precision: %[6]s
 seed: 1998
 checkpoint: {to: run, steps: 3}
-`, model, at, batch, optimizer, epochs)
+`, model, at, t.batch, t.optimizer, t.epochs, t.precision)
 	path := filepath.Join(dir, "recipe.yaml")
 	return path, os.WriteFile(path, []byte(text), 0o666)
 }

@@ -9,8 +9,8 @@ import (
 //
 //	dx = weir:GeluGradient(dy, x)
 //
-// It is of the exact form, x·Φ(x) of the normal distribution, and is dy·(Φ(x) + x·φ(x)). x may be in
-// 16 bits beside a gradient of float32, as it is where it has waited for that.
+// It is of the exact form, x·Φ(x) of the normal distribution, and is dy·(Φ(x) + x·φ(x)). x may be
+// in 16 bits beside a gradient of float32, as it is where it has waited for that.
 const GeluGradient = "GeluGradient"
 
 var geluGradientOps = []Op{{Domain: FusedDomain, Name: GeluGradient, Since: []int{1}, MinIn: 2,

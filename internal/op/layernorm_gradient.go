@@ -15,8 +15,8 @@ import (
 // have dscale and dbias; mean and inverse have one element for each of the axes before. With
 // n = (x - mean)·inverse and g = dy·scale it gives dx = inverse·(g - mean of g - n·(mean of g·n)),
 // the means over the axes normalised, and dscale and dbias, the sums of dy·n and of dy over the
-// others (Ba, Kiros and Hinton, "Layer Normalization", 2016, section 3). x may be in 16 bits beside a
-// gradient of float32, as it is where it has waited for that.
+// others (Ba, Kiros and Hinton, "Layer Normalization", 2016, section 3). x may be in 16 bits
+// beside a gradient of float32, as it is where it has waited for that.
 const LayerNormGradient = "LayerNormalizationGradient"
 
 var layerNormGradientOps = []Op{{Domain: FusedDomain, Name: LayerNormGradient, Since: []int{1},

@@ -40,9 +40,9 @@ func TestHalves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pl, err := plan.Compile(t.Context(), s.Train.Graph, plan.Options{Target: kernels.Target(device.Info{}),
-			Threads: threads, State: s.State, Updates: s.Train.Updates, Recompute: again,
-			Passes: pass.Options{Precision: p}})
+		pl, err := plan.Compile(t.Context(), s.Train.Graph, plan.Options{
+			Target: kernels.Target(device.Info{}), Threads: threads, State: s.State,
+			Updates: s.Train.Updates, Recompute: again, Passes: pass.Options{Precision: p}})
 		if err != nil {
 			t.Fatal(err)
 		}
