@@ -60,7 +60,8 @@ func (k *convWeightsKernel) Bind(b compute.Binding) compute.Task {
 		b.Scratch = b.Scratch[n:]
 		return x
 	}
-	t.args.X, t.args.Saved = narrowOrWide(b.In[0])
+	x := savedOf(b.In[0])
+	t.args.X, t.args.Saved = x.wide, x.narrow
 	if k.wide > 0 {
 		t.saved, t.args.Saved = t.args.Saved, nil
 		t.args.X = shared(k.wide)
