@@ -60,7 +60,8 @@ var (
 		"joinWords": "by hand, for products of bytes by VNNI: " +
 			"arm64 multiplies what has 16 bits as numbers",
 		"int64ToFloat32": "vectors of arm64 round 64 bits to doubles alone: twice, then",
-		"dots":           "arm64 multiplies bfloat16 by BFMMLA, whose operands are panels", "evenHalves": "the same",
+		"dots":           "arm64 multiplies bfloat16 by BFMMLA, whose operands are panels",
+		"evenHalves":     "the same",
 		// of arm64
 		"matrix": "amd64 multiplies matrices of bytes in AMX alone, which no path uses",
 		"quads":  "the packing for matrix", "along": "the same",

@@ -204,9 +204,9 @@ func (o *Weights) FLOP() int64 {
 	return 2 * int64(o.p.N) * int64(volume(o.p.Out)) * int64(o.p.M) * int64(o.columns)
 }
 
-// Run computes chunk c of 0 <= c < Chunks, after all of the first stage. Scratch holds at least ScratchLen floats that no other
-// call uses meanwhile; what it holds before does not matter. Run panics when a slice is shorter
-// than the Params say.
+// Run computes chunk c of 0 <= c < Chunks, after all of the first stage. Scratch holds at least
+// ScratchLen floats that no other call uses meanwhile; what it holds before does not matter. Run
+// panics when a slice is shorter than the Params say.
 func (o *Weights) Run(c int, args *WeightsArgs, scratch []float32) {
 	p := &o.p
 	if max(len(args.X), len(args.Saved)) < p.N*p.C*volume(p.In) ||

@@ -89,7 +89,8 @@ func testWeights(t *testing.T, r *rand.Rand, name string, p WeightsParams, op *W
 	got, check := guarded(r, p.M*p.C/p.Group*volume(p.Kernel))
 	scratch, checkScratch := guarded(r, op.ScratchLen())
 	parts, checkParts := guarded(r, op.PartsLen())
-	args := WeightsArgs{X: x, DY: dy, DW: make([]float32, len(got)), Parts: parts, Packed: make([]float32, op.PackedLen())}
+	args := WeightsArgs{X: x, DY: dy, DW: make([]float32, len(got)), Parts: parts,
+		Packed: make([]float32, op.PackedLen())}
 	referenceWeights(p, &args)
 	want := args.DW
 	args.DW = got

@@ -16,8 +16,8 @@ const (
 // what they compute with dotTile.model. SI is the first row of the tile, R8 and R9 the distance of
 // rows and three times it, the columns' registers the ends of columns, CX the bytes to these or, at
 // last, three times the distance R14 of rows of results, BX the results, AX the tiles left. Of
-// registers 0 to 23 each has the sums of a row by a column, every sixteenth pair in a lane, 24 to 27
-// have pairs of rows, and 28 to 31 of columns.
+// registers 0 to 23 each has the sums of a row by a column, every sixteenth pair in a lane, 24 to
+// 27 have pairs of rows, and 28 to 31 of columns.
 func dots(s *asm.File) {
 	columns := [dotCols]string{"R10", "R11", "R12", "R13", "R15", "DX"}
 	s.Func("dotsAVX512", "t *dotArgs", 8, "does what dotTile.model does.")
