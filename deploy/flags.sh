@@ -24,7 +24,7 @@ std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpk
   crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
   encoding/pem flag internal/fmtsort internal/zstd io/fs mime/... net net/http net/netip net/url
-  fmt log log/slog/... math/big
+  fmt log log/slog/... math/big net/textproto
   os os/exec path/filepath regexp/... text/tabwriter text/template
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
   vendor/golang.org/x/text/..."
@@ -38,12 +38,13 @@ others="filippo.io/... github.com/ebitengine/... go.yaml.in/... github.com/spf13
   google.golang.org/protobuf@.../internal/impl google.golang.org/protobuf@.../proto
   google.golang.org/protobuf@.../reflect/... modernc.org/sqlite@.../lib oras.land/..."
 weir="agent cmd/weir device/far device/machine feed grad graph internal/chart
-  internal/conformance/... internal/nvml internal/op/microsoft internal/page
+  internal/conformance/... internal/filelock internal/nvml internal/op/microsoft internal/page
   internal/pass internal/process internal/roofline internal/seat internal/shim/...
-  internal/terminal/... internal/trace internal/tune internal/yamlfile
+  internal/terminal/... internal/trace internal/tune internal/wholefile internal/yamlfile
   kube/place kube/sim plan/cache scenario/... server server/audit server/auth server/client
   server/config server/jobs server/kept server/repo server/sealed server/source server/store
-  server/telemetry/... server/training server/web share/catalogue share/sim tensor/npy train/..."
+  server/telemetry/... server/traffic server/training server/web share/catalogue share/sim tensor/npy
+  train/..."
 # As folders these would stand for more: what is beside each of them has the same name further down.
 paths="google.golang.org/grpc google.golang.org/grpc/resolver/... google.golang.org/grpc/status
   google.golang.org/grpc/grpclog/... modernc.org/sqlite github.com/weirgpu/weir/plan

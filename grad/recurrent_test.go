@@ -34,6 +34,43 @@ output %%s
 	}
 }
 
+// TestNoSteps: a layer whose sequence is empty gives the states that it begins with, and so do
+// their gradients; nothing depends on the rest.
+func TestNoSteps(t *testing.T) {
+	for _, c := range []struct {
+		rows int
+		call string
+	}{{12, "LSTM@14 (%x, %w, %r, %b, _, %h0) {hidden_size=3}"},
+		{9, "GRU@14 (%x, %w, %r, %b, _, %h0) {hidden_size=3, linear_before_reset=1}"}} {
+		g := parse(t, fmt.Sprintf(`input %%x: float64[0,2,2]
+input %%w: float64[1,%[1]d,2]
+input %%r: float64[1,%[1]d,3]
+input %%b: float64[1,%[2]d]
+input %%h0: float64[1,2,3]
+%%y, %%h = %[3]s
+%%s = Mul@14 (%%h, %%h)
+output %%s
+`, c.rows, 2*c.rows, c.call))
+		o := grad.Objective{Of: values(t, g, "s"), By: values(t, g, "x", "w", "r", "b", "h0")}
+		h0 := rising(1, 2, 3)
+		got := derive(t, g, o, rising(0, 2, 2), rising(1, c.rows, 2), rising(1, c.rows, 3),
+			rising(1, 2*c.rows), h0)
+		zeros := func(shape ...int) *tensor.Tensor {
+			v, err := tensor.New(tensor.Float64, shape...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		twice := rising(1, 2, 3)
+		for i := range tensor.As[float64](twice) {
+			tensor.As[float64](twice)[i] *= 2
+		}
+		expect(t, got, zeros(0, 2, 2), zeros(1, c.rows, 2), zeros(1, c.rows, 3),
+			zeros(1, 2*c.rows), twice)
+	}
+}
+
 // rising has small numbers of both signs.
 func rising(shape ...int) *tensor.Tensor {
 	n := 1

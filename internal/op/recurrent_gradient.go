@@ -136,10 +136,11 @@ func partsOfRecurrentGradient(x *Expander) {
 	if !ok || !ok2 {
 		x.Later()
 	}
-	if steps == 0 {
-		x.Fail(ErrInput, "X has no steps")
-	}
 	if x.Err != nil {
+		return
+	}
+	if steps == 0 {
+		noStepsBack(x)
 		return
 	}
 	var outs [6][]Var
@@ -153,6 +154,18 @@ func partsOfRecurrentGradient(x *Expander) {
 	x.Give(0, x.Add(outs[0][0], append(outs[0], Absent)[1]))
 	for i := 1; i < x.NumOut; i++ {
 		x.Give(i, x.stacked(0, outs[i]))
+	}
+}
+
+// noStepsBack is a [RecurrentGradient] of no steps: the states that it ends with are those that it
+// begins with, and nothing else has any part in them.
+func noStepsBack(x *Expander) {
+	zeros := func(i int) Var { return x.full(x.Input(i), x.Input(BackX), 0) }
+	w, states := zeros(BackW), x.sumOver(x.Input(BackY), false, 0)
+	bias := x.sumOver(w, false, 2)
+	for i, v := range []Var{zeros(BackX), w, zeros(BackR), x.Op("Concat", axisAttr(1), bias, bias),
+		x.Add(states, x.Input(BackDYH)), x.Add(states, x.Input(BackDYC))}[:x.NumOut] {
+		x.Give(i, v)
 	}
 }
 

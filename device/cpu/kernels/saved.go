@@ -21,6 +21,8 @@ func savedOf(t *tensor.Tensor) saved {
 }
 
 // piece is elements lo to hi in float32: where they lie, or in room, which holds so many.
+//
+//go:noinline
 func (s *saved) piece(room []float32, lo, hi int) []float32 {
 	if s.narrow == nil {
 		return s.wide[lo:hi]
