@@ -130,14 +130,15 @@ func (r *Prepared) compile(ctx context.Context, g step.Graph, most int64) (*plan
 	if err != nil {
 		return nil, err
 	}
-	o.MostArena, o.Recompute = most, step.Recompute()
+	o.MostArena = most
 	return plan.Compile(ctx, g.Graph, o)
 }
 
 func (r *Prepared) planOptions(g step.Graph) (plan.Options, error) {
 	precision, err := r.recipe.Precision.On(r.on.Target)
 	return plan.Options{Target: r.on.Target, Threads: r.on.Pool.Threads(), State: r.step.State,
-		Updates: g.Updates, Passes: pass.Options{Precision: precision}}, err
+		Updates: g.Updates, Recompute: step.Recompute(),
+		Passes: pass.Options{Precision: precision}}, err
 }
 
 // stepOptions is what a recipe says of its step.
