@@ -316,8 +316,18 @@ func TestReadAsItWaits(t *testing.T) {
 		"convolutions": normalised(6)} {
 		g, _ := training(t, model, one)
 		in := operands(t, g, one, 1)
-		before, want := trained(t, g, pass.BF16, in, "ampread")
-		after, got := trained(t, g, pass.BF16, in)
+		o := Options{Target: host, Threads: threads,
+			Passes: pass.Options{Precision: pass.BF16, Off: []string{"ampread"}}}
+		// what waits in 16 bits depends on what is in memory beside it, so it is found once
+		waits, _, err := optimised(t.Context(), g, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, want := trained(t, waits, pass.BF16, in, pass.Names()...)
+		after, got := trained(t, waits, pass.BF16, in,
+			slices.DeleteFunc(pass.Names(), func(name string) bool {
+				return name == "ampread" || name == "dead"
+			})...)
 		for i := range want {
 			if !slices.Equal(got[i].Data, want[i].Data) {
 				t.Errorf("%s: output %d differs", name, i)
