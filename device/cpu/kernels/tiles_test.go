@@ -21,7 +21,10 @@ func onTiles(key opKey) bool {
 // TestProductsOnTilesAgreeWithReference runs random calls of every operator with products, on tiles
 // that their definition computes.
 func TestProductsOnTilesAgreeWithReference(t *testing.T) {
-	pools, operators := testPools(t), 0
+	pools, operators, calls := testPools(t), 0, uint64(30)
+	if testing.Short() { // the chunks are those of TestKernelsAgreeWithReference
+		calls = 5
+	}
 	for _, key := range rows() {
 		if !onTiles(key) {
 			continue
@@ -30,7 +33,7 @@ func TestProductsOnTilesAgreeWithReference(t *testing.T) {
 		cputest.OnTiles(t, func(t *testing.T) {
 			var seen [3]int
 			var off steps
-			for i := range uint64(30) {
+			for i := range calls {
 				s := generator(key)(newSource(i, 18), key)
 				seen[s.check(t, pools)]++
 				off.join(s.steps)
