@@ -57,7 +57,8 @@ func TestHeld(t *testing.T) {
 // TestCap: a cap of memory below its need has a training go on in less, and keep it over a restart;
 // without a cap it takes what it likes again. Weights are the same to the bit.
 func TestCap(t *testing.T) {
-	path := folder(t, whole)
+	const updates = 150 // which last longer than to plan anew, on the way
+	path := folder(t, updates)
 	name := filepath.Base(filepath.Dir(path))
 	want := alone(t, path)
 	p := begin(t, server.Options{}, path)
@@ -94,7 +95,7 @@ func TestCap(t *testing.T) {
 	if code := p.ask(t, "POST", url+"/continue", "", nil); code != 200 {
 		t.Error(code)
 	}
-	if s := p.until(t, name, in(training.Done)); s.Digest != want || s.Update != whole {
+	if s := p.until(t, name, in(training.Done)); s.Digest != want || s.Update != updates {
 		t.Errorf("%+v, want digest %s", s, want)
 	}
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(path), "run", "server.json"))
