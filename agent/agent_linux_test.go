@@ -60,17 +60,20 @@ var long = os.Getenv("WEIR_LONG") != ""
 
 // TestManyAttach holds that 300 programs attach at once; with WEIR_LONG, within a second.
 func TestManyAttach(t *testing.T) {
-	tries := 1
+	tries, n := 1, 300
+	if testing.Short() { // as many as the race detector needs to see them meet
+		n = 60
+	}
 	if long {
 		tries = 3 // the machine may be busy with something else
 	}
 	best := time.Hour
 	for range tries {
-		if best = min(best, attachMany(t, 300)); best <= time.Second {
+		if best = min(best, attachMany(t, n)); best <= time.Second {
 			break
 		}
 	}
-	t.Logf("300 programs made their jobs and attached in %v", best)
+	t.Logf("%d programs made their jobs and attached in %v", n, best)
 	if long && best > time.Second*slack {
 		t.Errorf("it took %v", best)
 	}

@@ -115,8 +115,8 @@ func (h *host) newGang(name string) *gang {
 func TestCrossingGangs(t *testing.T) {
 	for _, kernel := range []time.Duration{50 * time.Microsecond, 250 * time.Microsecond,
 		3 * time.Millisecond} {
-		if testing.Short() && kernel < 250*time.Microsecond {
-			continue // the same steps, a hundred thousand of them
+		if testing.Short() && kernel < time.Millisecond {
+			continue // the same steps, ten thousands of them
 		}
 		for _, policy := range []string{DefaultPolicy, "fair"} {
 			synctest.Test(t, func(t *testing.T) { crossing(t, policy, kernel) })

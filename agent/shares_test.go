@@ -565,6 +565,10 @@ func TestLongKernel(t *testing.T) {
 // TestNeverDrained has a program claim for ever that it has work in flight: the others wait for it
 // once, not again.
 func TestNeverDrained(t *testing.T) {
+	beside := 10 * time.Second
+	if testing.Short() {
+		beside = 3 * time.Second
+	}
 	// Under timeslice nobody owes anything for the time that was lost.
 	for _, policy := range []string{DefaultPolicy, "timeslice"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -581,7 +585,7 @@ func TestNeverDrained(t *testing.T) {
 			}
 			begin := time.Now()
 			y.worst = 0
-			y.flood(begin.Add(10*time.Second), rand.New(rand.NewPCG(1, 1)), time.Millisecond,
+			y.flood(begin.Add(beside), rand.New(rand.NewPCG(1, 1)), time.Millisecond,
 				time.Millisecond)
 			if y.worst > 10*time.Millisecond {
 				t.Errorf("%s: the other waited again for %v", policy, y.worst)

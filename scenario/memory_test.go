@@ -18,7 +18,7 @@ import (
 func TestMemoryOfRandomScenarios(t *testing.T) {
 	scenarios := 1000
 	if testing.Short() {
-		scenarios = 100
+		scenarios = 40
 	}
 	const workers = 2
 	for w := range workers {
