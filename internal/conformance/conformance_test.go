@@ -62,8 +62,9 @@ func found(t *testing.T, networks bool) []*Case {
 }
 
 // lighter leaves out VGG-19, which has no operator that the other networks lack, and more
-// multiplications than all of them together: in plain Go these are what takes time. TestEngine runs
-// it with all instructions, and TestMetamorphic with this machine's.
+// multiplications than all of them together: in plain Go these are what takes time. TestEngine and
+// TestMetamorphic run it with this machine's instructions, and TestEngine with all where WEIR_LONG
+// is set.
 func lighter(cases []*Case) []*Case {
 	return slices.DeleteFunc(cases, func(c *Case) bool {
 		return c.Set == "light" && strings.HasSuffix(c.Name, "vgg19")
@@ -83,7 +84,11 @@ func TestReference(t *testing.T) {
 // TestEngine holds the way that jobs run models, by plans and fast kernels, against the same
 // results and the same list.
 func TestEngine(t *testing.T) {
-	compare(t, runAll(t, found(t, true), testEngine(t, 2).Run))
+	cases := found(t, true)
+	if testing.Short() && os.Getenv("WEIR_LONG") == "" && *match == "" {
+		cases = lighter(cases)
+	}
+	compare(t, runAll(t, cases, testEngine(t, 2).Run))
 }
 
 // host is this machine's CPU, whose products of bfloat16 are taken to be fast on any.
