@@ -295,7 +295,8 @@ func TestBeside(t *testing.T) {
 
 	again := begin(t, server.Options{}, path) // as in another process
 	s = again.until(t, name, in(training.Done))
-	if s.Digest != want || s.Update != whole || s.Model == "" || s.DeviceS <= 0 || s.Metric < least {
+	if s.Digest != want || s.Update != whole || s.Model == "" || s.DeviceS <= 0 ||
+		s.Metric < least {
 		t.Errorf("%+v, want digest %s", s, want)
 	}
 	if code := again.ask(t, "POST", url+"/pause", "", nil); code != 409 {
