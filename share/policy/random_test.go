@@ -334,13 +334,21 @@ func passes(row *policy.Row, j *sim.Job) bool {
 	return row.Name == "gpushare" && j.Step < policy.DefaultGPUShare().Switch
 }
 
+// randomCases is how many random scenarios a test has.
+func randomCases() int {
+	if os.Getenv("WEIR_LONG") != "" {
+		return 200
+	}
+	return cases
+}
+
 // TestGuarantees: under policies that honour guarantees, a job with work throughout gets its own
 // within two points, or three where its limit leaves it little to catch up with, whatever the
 // others do. A policy that parts the units can be off by one of them.
 func TestGuarantees(t *testing.T) {
 	rows := slices.DeleteFunc(policy.All(),
 		func(r policy.Row) bool { return !r.Honours.Guarantee })
-	for n := range uint64(2 * cases) {
+	for n := range uint64(2 * randomCases()) {
 		row, seed := rows[n%uint64(len(rows))], n/uint64(len(rows))
 		sc := random(seed)
 		sc.Duration = 4 * time.Second
@@ -373,7 +381,7 @@ func TestGuarantees(t *testing.T) {
 // guarantees nor limits bind: the policy shares moment by moment, the meter over a tenth of a
 // second.
 func TestFairRandom(t *testing.T) {
-	for seed := range uint64(cases) {
+	for seed := range uint64(randomCases()) {
 		sc := random(seed)
 		sc.Duration = 4 * time.Second
 		most := 3.0
