@@ -19,13 +19,13 @@
 set -eu
 cd "$(dirname "$0")/.."
 std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
-  crypto/internal/fips140/ecdsa crypto/internal/fips140/nistec/fiat
+  crypto/internal/fips140/bigmod crypto/internal/fips140/ecdsa crypto/internal/fips140/nistec/fiat
   crypto/internal/fips140/edwards25519/... crypto/internal/fips140/mlkem
   crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
   encoding/pem flag internal/fmtsort internal/zstd io/fs mime/... net net/http net/netip net/url
   fmt log log/slog/... math/big net/textproto
-  os os/exec path/filepath regexp/... text/tabwriter text/template
+  os os/exec path/filepath regexp/... text/tabwriter text/template time
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
   vendor/golang.org/x/text/..."
 others="filippo.io/... github.com/ebitengine/... go.yaml.in/... github.com/spf13/...
