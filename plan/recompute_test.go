@@ -201,8 +201,8 @@ func TestTradesAlone(t *testing.T) {
 	}
 }
 
-// TestTradesBelow: of a plan that computes again already, parts are of what it takes, and their times
-// over those of one that computes nothing again.
+// TestTradesBelow: of a plan that computes again already, parts are of what it takes, and times
+// over that of one that computes nothing again.
 func TestTradesBelow(t *testing.T) {
 	g, o := learning(t, deep(24, 64, "Tanh@13"))
 	whole := compileAs(t, g, o)
