@@ -144,8 +144,8 @@ func (p *Plan) Smaller(o *Options, most int64) bool {
 // Trade is a plan that takes less memory and more time than another.
 type Trade struct {
 	ArenaBytes int64 `json:"arena_bytes"` // of one iteration
-	// Time is that of an iteration over the time of the plan that computes nothing again, by what
-	// the steps compute and move.
+	// Time is that of an iteration over the time of the plan that computes nothing again, or in
+	// mixed precision only what Options.Recompute has chosen, by what the steps compute and move.
 	Time  float64 `json:"time"`
 	Again int     `json:"again"` // steps more than that plan has
 }
