@@ -20,8 +20,19 @@ func wholes(r *rand.Rand, n int) []uint16 {
 	return h
 }
 
-// TestDotTiles holds tiles against their definition: columns that begin anywhere, rows of any
-// distance, one tile and several calls of them.
+// fractions are n numbers whose products and sums are rounded.
+func fractions(r *rand.Rand, n int) []uint16 {
+	x, h := make([]float32, n), make([]uint16, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	vec.Float32ToBFloat16(h, x)
+	return h
+}
+
+// TestDotTiles holds tiles against their definition, to the bit: columns that begin anywhere, rows
+// of any distance, one tile and several calls of them, of sums that are rounded and such that are
+// not.
 func TestDotTiles(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(8, 4))
@@ -31,10 +42,13 @@ func TestDotTiles(t *testing.T) {
 				d.steps, d.tiles = 700, 11
 			}
 			d.lda = d.steps*dotStep + r.IntN(40)
-			rows := d.tiles * dotRows
-			d.a = wholes(r, (rows-1)*d.lda+d.steps*dotStep)
+			rows, numbers := d.tiles*dotRows, wholes
+			if i%2 == 1 {
+				numbers = fractions
+			}
+			d.a = numbers(r, (rows-1)*d.lda+d.steps*dotStep)
 			last := r.IntN(200)
-			d.b = wholes(r, last+d.steps*dotStep)
+			d.b = numbers(r, last+d.steps*dotStep)
 			for j := range d.offs {
 				d.offs[j] = r.IntN(last + 1)
 			}
