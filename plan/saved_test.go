@@ -318,6 +318,51 @@ func normalised(layers int) string {
 	return b.String()
 }
 
+// wideChannels is a net of products, each with batch normalisation of so many channels, whose
+// vectors are as long as values that are worth 16 bits.
+func wideChannels(layers, channels int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "input %%x: float32[64,64]\ninput %%m: float32[%d]\ninput %%v: float32[%[1]d]\n",
+		channels)
+	last := "x"
+	for i := range layers {
+		fmt.Fprintf(&b, "input %%p%d: float32[64,%d]\ninput %%pq%[1]d: float32[%[2]d,64]\n"+
+			"input %%ps%[1]d: float32[%[2]d]\ninput %%pb%[1]d: float32[%[2]d]\n", i, channels)
+		b.WriteString(strings.NewReplacer("#", fmt.Sprint(i), "&", last).Replace(
+			`%c# = MatMul@13 (%&, %p#)
+			%n#, %rm#, %rv#, %m#, %i# = weir:BatchNormalization@1 (%c#, %ps#, %pb#, %m, %v)
+			%a# = Relu@14 (%n#)
+			%d# = MatMul@13 (%a#, %pq#)
+			`))
+		last = fmt.Sprint("d", i)
+	}
+	fmt.Fprintf(&b, "%%s = Mul@14 (%%%s, %%%s)\n%%loss = ReduceMean@13 (%%s) {keepdims=0}\n"+
+		"output %%loss", last, last)
+	return b.String()
+}
+
+// TestMomentsStayWide: the moments of a batch are sums, which wait in float32 however many there
+// are.
+func TestMomentsStayWide(t *testing.T) {
+	g, _ := training(t, wideChannels(4, 4096), one)
+	pl := compileAs(t, g, Options{Target: host, Threads: threads,
+		Passes: pass.Options{Precision: pass.BF16, Check: true}})
+	narrowed := 0
+	for _, n := range pl.Graph.Nodes {
+		if n.Type != "Cast" || n.Out[0].Type.DType != tensor.BFloat16 {
+			continue
+		}
+		narrowed++
+		if from := n.In[0].Producer; from != nil && from.Type == "BatchNormalization" &&
+			n.In[0].Index > 0 {
+			t.Errorf("moment %s of %v is kept in 16 bits", n.In[0].Name, n.In[0].Type)
+		}
+	}
+	if narrowed < 4 && cpuinfo.HasAVX512BF16() {
+		t.Errorf("%d values are kept in 16 bits, want those of each layer", narrowed)
+	}
+}
+
 // TestReadAsItWaits: gradients that read what waited in 16 bits as it lies are the same to the bit,
 // of fewer steps, and take no more memory.
 func TestReadAsItWaits(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -81,7 +82,7 @@ func (f *ampFlow) propagate(g *graph.Graph) {
 			continue
 		}
 		outs := n.Out
-		if normalises(n) {
+		if normalises(n) || n.Domain == op.FusedDomain && n.Type == "BatchNormalization" {
 			outs = outs[:1] // others are sums
 		}
 		for _, v := range outs {
