@@ -322,8 +322,8 @@ func normalised(layers int) string {
 // vectors are as long as values that are worth 16 bits.
 func wideChannels(layers, channels int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "input %%x: float32[64,64]\ninput %%m: float32[%d]\ninput %%v: float32[%[1]d]\n",
-		channels)
+	fmt.Fprintf(&b, "input %%x: float32[64,64]\ninput %%m: float32[%d]\n"+
+		"input %%v: float32[%[1]d]\n", channels)
 	last := "x"
 	for i := range layers {
 		fmt.Fprintf(&b, "input %%p%d: float32[64,%d]\ninput %%pq%[1]d: float32[%[2]d,64]\n"+
