@@ -69,12 +69,14 @@ func TestDotTiles(t *testing.T) {
 	})
 }
 
-// randomDots is a gradient of whole numbers that is planned by dot products whatever its size.
+// randomDots is a gradient of whole numbers that is planned by dot products whatever its size. Some
+// are cut into fewer parts than planned, as gradients of many weights are, so that a chunk goes
+// from block to block.
 func randomDots(r *rand.Rand) (p WeightsParams, o *Weights, ok bool) {
 	p = WeightsParams{Window: randomWindow(r, 1+r.IntN(2), 9), N: 1 + r.IntN(4),
 		Group: 1 + r.IntN(3), Format: gemm.BF16}
 	p.C, p.M = p.Group*(1+r.IntN(9)), p.Group*(1+r.IntN(14))
-	switch r.IntN(6) {
+	switch r.IntN(8) {
 	case 0:
 		p.Kernel, p.PadLo, p.PadHi = [3]int{1, 1, 1}, [3]int{}, [3]int{}
 	case 1: // images that are cut
@@ -89,6 +91,15 @@ func randomDots(r *rand.Rand) (p WeightsParams, o *Weights, ok bool) {
 	case 4:
 		p.Kernel, p.Stride = [3]int{1, 3, 3}, [3]int{1, 1, 1}
 		p.PadLo, p.PadHi = [3]int{0, 1, 1}, [3]int{0, 1, 1}
+	case 5: // more zeros than taps reach to
+		p.PadLo, p.PadHi = [3]int{0, r.IntN(9), r.IntN(9)}, [3]int{0, r.IntN(9), r.IntN(9)}
+	case 6: // rows without zeros between, but with such between images
+		p.Kernel, p.Stride, p.N = [3]int{1, 2 + r.IntN(3), 1}, [3]int{1, 1, 1}, 2+r.IntN(8)
+		p.PadLo, p.PadHi = [3]int{0, r.IntN(2), 0}, [3]int{0, r.IntN(2), 0}
+	case 7: // blocks of as many rows at the top and at the bottom of an image
+		p.In, p.Kernel, p.Stride = [3]int{1, 64, 96}, [3]int{1, 3, 3}, [3]int{1, 1, 1}
+		p.Dilate, p.PadLo, p.PadHi = p.Stride, [3]int{0, 1, 1}, [3]int{0, 1, 1}
+		p.N, p.Group, p.C, p.M = 1+r.IntN(2), 1, 1+r.IntN(2), 1+r.IntN(6)
 	}
 	out, err := p.Window.setDefaults()
 	if err != nil {
@@ -101,7 +112,10 @@ func randomDots(r *rand.Rand) (p WeightsParams, o *Weights, ok bool) {
 	places := p.Window.rotateAxes()
 	p.Out = rotated(p.Out, places)
 	o = &Weights{p: p, filters: p.M / p.Group, columns: p.C / p.Group * volume(p.Kernel)}
-	return given, o, o.planDots()
+	if ok = o.planDots(); ok && r.IntN(2) == 0 {
+		o.parts = 1 + r.IntN(o.parts)
+	}
+	return given, o, ok
 }
 
 // TestDotsOfWeights compares gradients by dot products, of floats and of halves, with the
@@ -110,7 +124,7 @@ func TestDotsOfWeights(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 4))
 		seen := map[string]int{}
-		for i := range 80 {
+		for i := range 150 {
 			p, o, ok := randomDots(r)
 			if !ok {
 				continue
