@@ -31,7 +31,11 @@ func mix(t testing.TB, iterations int64) *Scenario {
 // job gets to its end.
 func TestEveryPolicyLive(t *testing.T) {
 	recordings := map[string]*bytes.Buffer{}
-	s := mix(t, 60)
+	iterations := int64(60)
+	if testing.Short() { // each policy decides as many kinds of turns, fewer times
+		iterations = 15
+	}
+	s := mix(t, iterations)
 	r, err := newRun(t.Context(), s, Options{Threads: 2, Record: func(policy string) io.Writer {
 		recordings[policy] = &bytes.Buffer{}
 		return recordings[policy]
