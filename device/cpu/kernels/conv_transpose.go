@@ -41,6 +41,7 @@ func convTranspose(r *request) (compute.Kernel, error) {
 		M:      w[1] * group,
 		Group:  group,
 		Bias:   k.bias,
+		Reused: k.weight != nil,
 	}
 	copy(p.OutPad[5-len(x):], win.Extra)
 	k.op, err = conv.NewTranspose(p)

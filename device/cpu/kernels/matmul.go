@@ -123,6 +123,7 @@ func (k *gemmKernel) finish(r *request) (compute.Kernel, error) {
 	if w := r.constant(1); w != nil && k.params.Batch <= 1 && k.params.N > 0 && k.params.K > 0 {
 		k.weight, k.params.PackedB = w, true
 	}
+	k.params.Near = k.weight == nil
 	if k.params.K == 0 {
 		return nil, nil
 	}

@@ -89,11 +89,13 @@ func (k *backKernel) plan() (err error) {
 	}
 	k.byW = product(gemm.Params{M: rows, N: g, K: k.in, PackedB: true, Epilogue: bias})
 	k.byR = product(gemm.Params{M: rows, N: g, K: k.hidden, PackedB: true, Epilogue: recurrent})
-	k.back = product(gemm.Params{M: k.batch, N: k.hidden, K: g, PackedB: true, Epilogue: back})
-	k.dx[0] = product(gemm.Params{M: rows, N: k.in, K: g, PackedB: true})
-	k.dx[1] = product(gemm.Params{M: rows, N: k.in, K: g, PackedB: true, Epilogue: added})
-	k.dw = product(gemm.Params{M: g, N: k.in, K: rows, TransA: true})
-	k.dr = product(gemm.Params{M: g, N: k.hidden, K: rows, TransA: true})
+	k.back = product(gemm.Params{M: k.batch, N: k.hidden, K: g, PackedB: true, Near: true,
+		Epilogue: back})
+	k.dx[0] = product(gemm.Params{M: rows, N: k.in, K: g, PackedB: true, Near: true})
+	k.dx[1] = product(gemm.Params{M: rows, N: k.in, K: g, PackedB: true, Near: true,
+		Epilogue: added})
+	k.dw = product(gemm.Params{M: g, N: k.in, K: rows, TransA: true, Near: true})
+	k.dr = product(gemm.Params{M: g, N: k.hidden, K: rows, TransA: true, Near: true})
 	return err
 }
 

@@ -40,7 +40,7 @@ type Params struct {
 	// laid out as the output, is added.
 	Bias, Residual bool
 	// Reused says that weights are packed once for many runs, so that packing may take long and
-	// make them larger.
+	// make them larger. The sums of others are those of gemm.Params.Near.
 	Reused bool
 	// Turned says that weights are given as those of the convolution of whose operand this is the
 	// gradient: C x M x kernel, whose last element is the first here. Group is 1.

@@ -9,6 +9,7 @@ import (
 func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Product, error) {
 	m, c := p.M/p.Group, p.C/p.Group
 	q := gemm.Params{
+		Near:   !p.Reused,
 		Format: p.Format, K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1),
 		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
 	}

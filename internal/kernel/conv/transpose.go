@@ -18,6 +18,9 @@ type TransposeParams struct {
 	Clamp   bool   // limit the result to [Lo, Hi], max(Lo) first
 	Lo, Hi  float32
 	Map     func(dst, x []float32) // as in Params
+	// Reused says that weights are packed once for many runs. The sums of others are those of
+	// gemm.Params.Near.
+	Reused bool
 }
 
 // Transpose is a planned transposed convolution. It is immutable and may be used by many
@@ -91,7 +94,7 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 // weights of n*taps x C/group by the image.
 func (o *Transpose) product(n int) (*gemm.Product, error) {
 	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group,
-		PackedA: true, Part: n < o.p.M/o.p.Group}
+		PackedA: true, Near: !o.p.Reused, Part: n < o.p.M/o.p.Group}
 	if o.disjoint {
 		q.Clamp, q.Lo, q.Hi = o.p.Clamp, o.p.Lo, o.p.Hi
 		if o.p.Bias {

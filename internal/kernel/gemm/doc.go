@@ -34,4 +34,5 @@
 // 2^-24. That is 1.3e-4 for K up to 10^5, 4.2e-4 for 10^7 and 3.1e-3 for 10^8. In bfloat16 blocks
 // are twice as long, operands are rounded to 2^-9 first, and hardware takes subnormal numbers for
 // zeros. Errors come near the bound where all products have one sign; else they grow with its root.
+// With [Params.Near] a part of 384 takes the place of a block in F32.
 package gemm

@@ -72,6 +72,9 @@ type Params struct {
 	// Part says that the rows, or columns, are some of a larger product, which others compute: the
 	// sums of elements are then taken in one order, however many of them there are.
 	Part bool
+	// Near says that sums in F32 are taken in parts of at most 384 products, which are then added
+	// up: they come nearer to the exact ones than those of blocks, for a hundredth more time.
+	Near bool
 	// PackedA and PackedB say that the operand comes from PackA or PackB, which have dealt with its
 	// Trans and Ld.
 	PackedA, PackedB bool

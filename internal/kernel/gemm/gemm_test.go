@@ -43,6 +43,7 @@ func randomParams(r *rand.Rand, maxMN, maxK int) Params {
 		PackedA: r.IntN(3) == 0, PackedB: r.IntN(3) == 0,
 		Batch: 1 + max(0, r.IntN(6)-3),
 	}
+	p.Near = r.IntN(2) == 0
 	if p.Format = Format(r.IntN(2)); r.IntN(2) == 0 {
 		p.PanelRows = 1 + r.IntN(p.Format.PanelRows())
 	}

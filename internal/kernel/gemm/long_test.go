@@ -24,6 +24,8 @@ func TestLongProducts(t *testing.T) {
 				t.Run(fmt.Sprintf("%dx%dx%d/%v", shape[0], k, shape[1], f), func(t *testing.T) {
 					p := Params{M: shape[0], N: shape[1], K: k, Format: f, TransB: true}
 					cputest.EachPath(t, func(t *testing.T) { checkLongProduct(t, p) })
+					p.Near = true
+					cputest.EachPath(t, func(t *testing.T) { checkLongProduct(t, p) })
 				})
 			}
 		}
@@ -40,8 +42,11 @@ func checkLongProduct(t *testing.T, p Params) {
 	args := Args{A: a[:p.M*p.K], B: a[:p.N*p.K], C: make([]float32, p.M*p.N)}
 	run(t, rand.New(rand.NewPCG(1, 1)), p, args)
 	block := 2048
-	if p.Format == BF16 {
+	switch {
+	case p.Format == BF16:
 		block *= 2
+	case p.Near:
+		block = nearSteps
 	}
 	bound := float64(block+p.K/block+1) * 0x1p-24
 	for i := range p.M {

@@ -94,7 +94,7 @@ func TestNoOrderOfWorkChangesABit(t *testing.T) {
 func equalParams(r *rand.Rand, format Format, m, n, k int) Params {
 	p := Params{M: m, N: n, K: k, Format: format,
 		TransA: r.IntN(3) == 0, TransB: r.IntN(3) == 0, TransC: r.IntN(4) == 0,
-		PackedA: r.IntN(2) == 0, PackedB: r.IntN(2) == 0}
+		PackedA: r.IntN(2) == 0, PackedB: r.IntN(2) == 0, Near: r.IntN(2) == 0}
 	p.Residual = Residual(r.IntN(3))
 	if r.IntN(2) == 0 {
 		p.PanelRows = format.EvenRows(m)

@@ -19,6 +19,13 @@ type panels struct {
 	rows int // of rows that tiles read where they lie: words between them
 }
 
+// from returns the panels from so many steps of K of the block on, of words that hold one each.
+func (a panels) from(at int) panels {
+	a.skip += at
+	a.data = a.data[at*a.ld:]
+	return a
+}
+
 // target is where the tiles of a window go: element (i, j) of the window to c[i*ld+j], with the
 // residual beside it.
 type target struct {
@@ -51,7 +58,6 @@ func (o *Product) window(t *tile, out *target, w window, args *Args, scratch []f
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
 		k := min(o.kc, p.K-k0)
 		t.k = o.level.steps(k)
-		o.blockFlags(t, k0, k, out.last)
 		if t.mapped = nil; o.level.tiles() && k0+k == p.K {
 			t.mapped = p.Map
 		}
@@ -75,12 +81,12 @@ func (o *Product) window(t *tile, out *target, w window, args *Args, scratch []f
 	}
 }
 
-// blockFlags sets what the block of k steps of K from k0 does to C. Only the last one finishes
-// elements, with one exception: a full residual may be C itself, so the first block has to take it
-// in before it writes there, less the factor that the last one multiplies by.
+// blockFlags sets what k steps of K from k0 do to C. Only the last ones finish elements, with one
+// exception: a full residual may be C itself, so the first ones have to take it in before they
+// write there, less the factor that the last multiply by.
 func (o *Product) blockFlags(t *tile, k0, k int, finish uint32) {
 	p := &o.p
-	early := p.Residual == ResidualFull && !p.TransC && p.K > o.kc
+	early := p.Residual == ResidualFull && !p.TransC && p.K > o.part
 	t.flags = 0
 	if k0 > 0 {
 		t.flags = flagAccumulate
@@ -214,8 +220,21 @@ func (o *Product) blockB(t *tile, a panels, w window, args *Args, buf, stage []f
 			o.packPanel(t, b, stage, j, k0, k, whole)
 		}
 		o.fetch(t, w, b, j, k0, k)
-		o.column(t, a, w, args, j, out)
+		o.sums(t, a, w, args, j, out, k0, k)
 	}
+}
+
+// sums computes the tiles of one panel of columns, a part of their sums at a time: the part of the
+// panel, and the results, stay in the first cache meanwhile.
+func (o *Product) sums(t *tile, a panels, w window, args *Args, j int, out *target, k0, k int) {
+	b, steps := t.b, t.k
+	for at := 0; at == 0 || at < k; at += o.part {
+		n := min(o.part, k-at)
+		t.b, t.k = b[at*t.ldb:], o.level.steps(n)
+		o.blockFlags(t, k0+at, n, out.last)
+		o.column(t, a.from(at), w, args, j, out)
+	}
+	t.k = steps
 }
 
 // packPanel packs the panel of t, of columns from j, unless packWhole has.
