@@ -28,6 +28,8 @@ const MaxNesting = 8
 
 // IsContainer reports whether d is Sequence, Optional or Map: a value that holds others and no
 // elements of its own.
+//
+//go:noinline
 func (d DType) IsContainer() bool { return d >= Sequence && d <= Map }
 
 // NewSequence wraps values as a sequence. They are shared, not copied.

@@ -79,6 +79,8 @@ func (d DType) Valid() bool { return d != Undefined && int(d) < len(dtypes) }
 
 // Bits returns the width of one element in bits: 2, 4, or a multiple of 8; 0 for String, whose
 // elements live outside Data, and for invalid types.
+//
+//go:noinline
 func (d DType) Bits() int {
 	if int(d) >= len(dtypes) {
 		return 0
@@ -116,6 +118,8 @@ func ParseDType(s string) (DType, error) {
 }
 
 // IsFloat reports whether d is a binary floating-point type of any width.
+//
+//go:noinline
 func (d DType) IsFloat() bool {
 	switch d {
 	case Float32, Float64, Float16, BFloat16:
@@ -126,6 +130,8 @@ func (d DType) IsFloat() bool {
 
 // IsMinifloat reports whether d is a floating-point type of at most 8 bits, which is stored and
 // converted and that ONNX has no arithmetic on.
+//
+//go:noinline
 func (d DType) IsMinifloat() bool {
 	switch d {
 	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1:

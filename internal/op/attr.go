@@ -56,14 +56,20 @@ type Body interface {
 type Attrs []Attr
 
 // FloatAttr makes a float attribute.
+//
+//go:noinline
 func FloatAttr(name string, v float32) Attr {
 	return Attr{Name: name, Kind: AttrFloat, Floats: []float32{v}}
 }
 
 // IntAttr makes an integer attribute.
+//
+//go:noinline
 func IntAttr(name string, v int64) Attr { return Attr{Name: name, Kind: AttrInt, Ints: []int64{v}} }
 
 // IntsAttr makes an integer list attribute.
+//
+//go:noinline
 func IntsAttr(name string, v ...int64) Attr { return Attr{Name: name, Kind: AttrInts, Ints: v} }
 
 // FloatsAttr makes a float list attribute.
@@ -72,6 +78,8 @@ func FloatsAttr(name string, v ...float32) Attr {
 }
 
 // StringAttr makes a string attribute.
+//
+//go:noinline
 func StringAttr(name, v string) Attr {
 	return Attr{Name: name, Kind: AttrString, Strings: []string{v}}
 }
@@ -107,6 +115,8 @@ func (as Attrs) Find(name string) *Attr {
 }
 
 // Has reports whether the attribute is present.
+//
+//go:noinline
 func (as Attrs) Has(name string) bool { return as.Find(name) != nil }
 
 // Int returns an integer attribute, def when it is absent or of another kind ([InferTypes] refuses
@@ -211,6 +221,8 @@ type Call struct {
 }
 
 // Name returns "Conv" or "domain:Type" for domains other than ONNX's.
+//
+//go:noinline
 func (c *Call) Name() string {
 	if c.Domain == "" {
 		return c.Type

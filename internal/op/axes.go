@@ -214,6 +214,8 @@ func (c *Infer) checkDims(v []Dim) error {
 }
 
 // count is the number of elements of part of a concrete shape.
+//
+//go:noinline
 func count(shape []int) int {
 	n := 1
 	for _, d := range shape {

@@ -25,6 +25,8 @@ type term struct {
 const atomSep = "·"
 
 // Known makes the dimension n.
+//
+//go:noinline
 func Known(n int) Dim { return Dim{c: int64(n)} }
 
 // Sym makes a symbolic dimension. Two symbols are the same size exactly when their names are the
@@ -38,9 +40,13 @@ func Sym(name string) Dim {
 
 // Unknown makes a dimension of which nothing is known; it equals no other, not even itself. Shape
 // inference over a graph gives each one a symbol of its own.
+//
+//go:noinline
 func Unknown() Dim { return Dim{unknown: true} }
 
 // Int returns the size and true when it is known.
+//
+//go:noinline
 func (d Dim) Int() (int, bool) { return int(d.c), !d.unknown && len(d.terms) == 0 }
 
 // IsUnknown reports whether nothing at all is known of d.
@@ -73,6 +79,8 @@ func (d Dim) atoms() []string {
 }
 
 // Equal reports whether d and e are the same size for every value of the symbols.
+//
+//go:noinline
 func (d Dim) Equal(e Dim) bool {
 	return !d.unknown && !e.unknown && d.c == e.c && slices.Equal(d.terms, e.terms)
 }
@@ -134,6 +142,8 @@ func (d Dim) Add(e Dim) Dim {
 func (d Dim) Sub(e Dim) Dim { return d.Add(e.Mul(Known(-1))) }
 
 // AddInt returns d + n.
+//
+//go:noinline
 func (d Dim) AddInt(n int) Dim { return d.Add(Known(n)) }
 
 // Mul returns d · e.
@@ -163,6 +173,8 @@ func (d Dim) Mul(e Dim) Dim {
 }
 
 // MulInt returns d · n.
+//
+//go:noinline
 func (d Dim) MulInt(n int) Dim { return d.Mul(Known(n)) }
 
 // FloorDiv returns ⌊d / n⌋ for n > 0, exact when every coefficient divides, an opaque expression
@@ -378,6 +390,8 @@ func (d Dim) DivInt(n int) (q Dim, ok bool) {
 }
 
 // MayEqual reports whether two dimensions can be the same size.
+//
+//go:noinline
 func (d Dim) MayEqual(e Dim) bool {
 	m, ok := d.Int()
 	n, ok2 := e.Int()

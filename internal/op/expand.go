@@ -244,9 +244,13 @@ func (x *Expander) Input(i int) Var {
 }
 
 // Wants reports whether the call has output i.
+//
+//go:noinline
 func (x *Expander) Wants(i int) bool { return i < x.NumOut }
 
 // Give sets output i of the call.
+//
+//go:noinline
 func (x *Expander) Give(i int, v Var) {
 	for len(x.e.Out) <= i {
 		x.e.Out = append(x.e.Out, int(Absent))
@@ -255,6 +259,8 @@ func (x *Expander) Give(i int, v Var) {
 }
 
 // TypeOf returns what is known of a value.
+//
+//go:noinline
 func (x *Expander) TypeOf(v Var) Type {
 	if v == Absent || x.Err != nil {
 		return Type{}
@@ -337,6 +343,8 @@ func (x *Expander) Scalar(like Var, f float64) Var {
 }
 
 // Ints adds a vector of integers, as shapes and axes are given.
+//
+//go:noinline
 func (x *Expander) Ints(v ...int64) Var { return x.Constant(tensor.From(v, len(v))) }
 
 // Op adds a call of one of ONNX's operators with one output. The version is the expansion's opset,
@@ -406,6 +414,8 @@ func (x *Expander) Add(a, b Var) Var {
 }
 
 // Scale is a value times a number, the value itself for 1.
+//
+//go:noinline
 func (x *Expander) Scale(v Var, by float64) Var {
 	if by == 1 {
 		return v
@@ -414,6 +424,8 @@ func (x *Expander) Scale(v Var, by float64) Var {
 }
 
 // Cast converts a value to an element type.
+//
+//go:noinline
 func (x *Expander) Cast(v Var, d tensor.DType) Var {
 	if x.TypeOf(v).DType == d {
 		return v
@@ -422,6 +434,8 @@ func (x *Expander) Cast(v Var, d tensor.DType) Var {
 }
 
 // Reshape gives a value another shape: 0 keeps a dimension, -1 is what remains.
+//
+//go:noinline
 func (x *Expander) Reshape(v Var, shape ...int64) Var {
 	return x.Op("Reshape", nil, v, x.Ints(shape...))
 }
@@ -434,11 +448,15 @@ func (x *Expander) Transpose(v Var, perm ...int64) Var {
 }
 
 // Unsqueeze adds dimensions of size 1 at the given places of the result.
+//
+//go:noinline
 func (x *Expander) Unsqueeze(v Var, axes ...int64) Var {
 	return x.Op("Unsqueeze", nil, v, x.Ints(axes...))
 }
 
 // Dim is one dimension of a value as a vector of one int64.
+//
+//go:noinline
 func (x *Expander) Dim(v Var, axis int64) Var {
 	if d, ok := x.Known(v, axis); ok {
 		return x.Ints(int64(d))
@@ -447,6 +465,8 @@ func (x *Expander) Dim(v Var, axis int64) Var {
 }
 
 // Known is one dimension of a value as a number.
+//
+//go:noinline
 func (x *Expander) Known(v Var, axis int64) (int, bool) {
 	s := x.Shape(v)
 	if x.Err != nil || axis < 0 || int(axis) >= len(s) {

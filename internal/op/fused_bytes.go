@@ -148,6 +148,8 @@ func (c *Eval) rescaling(x *tensor.Tensor, i int) (scale, bias []float64, err er
 }
 
 // onnxConv is the call of the ONNX operator alone.
+//
+//go:noinline
 func (c *Call) onnxConv() *Call {
 	return &Call{Type: c.Type, Version: 10, Attrs: c.Attrs, NumIn: QLinearBias + 1, NumOut: 1}
 }

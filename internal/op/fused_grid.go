@@ -13,6 +13,8 @@ var fusedGrid = []Op{{Domain: FusedDomain, Name: "Grid", Since: []int{1}, MinIn:
 	Infer: inferGrid, Eval: evalGrid}}
 
 // gridParts are the calls of both operators that Grid stands for.
+//
+//go:noinline
 func (c *Call) gridParts() (there, back *Call) {
 	there = &Call{Type: "QuantizeLinear", Version: 21, Attrs: c.Attrs, NumIn: 3, NumOut: 1}
 	back = &Call{Type: "DequantizeLinear", Version: 21, Attrs: c.Attrs, NumIn: 3, NumOut: 1}

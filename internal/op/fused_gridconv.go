@@ -14,6 +14,8 @@ var fusedGridConv = []Op{{Domain: FusedDomain, Name: "GridConv", Since: []int{1}
 const GridBias = QLinearBZero + 1
 
 // plainConv is the call of weir:Conv.
+//
+//go:noinline
 func (c *Call) plainConv() *Call {
 	return &Call{Domain: FusedDomain, Type: "Conv", Version: 1, Attrs: c.Attrs, NumIn: 3, NumOut: 1}
 }

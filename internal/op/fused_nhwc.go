@@ -112,6 +112,8 @@ func evalNHWCPool(c *Eval) error {
 }
 
 // maxPool is the call of the ONNX operator.
+//
+//go:noinline
 func (c *Call) maxPool() *Call {
 	return &Call{Type: "MaxPool", Version: 12, Attrs: c.Attrs, NumIn: 1, NumOut: 1}
 }

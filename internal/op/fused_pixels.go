@@ -30,6 +30,8 @@ const (
 )
 
 // planarConv is the call of weir:Conv on images with their channels in axis 1.
+//
+//go:noinline
 func (c *Call) planarConv() *Call {
 	return &Call{Domain: FusedDomain, Type: "Conv", Version: 1, Attrs: c.Attrs, NumIn: c.NumIn,
 		NumOut: 1}

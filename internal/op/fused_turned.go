@@ -7,6 +7,8 @@ import (
 )
 
 // turned reports whether a call of weir:Conv gives weights turned around.
+//
+//go:noinline
 func (c *Call) turned() bool { return c.Type == "Conv" && c.Attrs.Bool("turned", false) }
 
 // turn exchanges the axes of weights that are turned, whose type is the second of in.

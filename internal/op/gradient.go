@@ -171,6 +171,8 @@ type gradient struct {
 func (x *gradient) needs(i int) bool { return i < len(x.b.Want) && x.b.Want[i] }
 
 // out is result i of the call.
+//
+//go:noinline
 func (x *gradient) out(i int) Var { return Var(len(x.b.In) + i) }
 
 // d is the gradient of result i, zeros when there is none.

@@ -196,6 +196,8 @@ func (x *Expander) scatterND(base, places, v Var) Var {
 }
 
 // axisAttr is an attribute axis.
+//
+//go:noinline
 func axisAttr(axis int64) Attrs { return Attrs{IntAttr("axis", axis)} }
 
 // scatterAlong adds elements of v to those of base at places along an axis.

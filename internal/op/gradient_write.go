@@ -30,13 +30,18 @@ func (x *Expander) square(a Var) Var { return x.mul(a, a) }
 func (x *Expander) where(c, a, b Var) Var { return x.Op("Where", nil, c, a, b) }
 
 // masked is v where condition c holds, else 0.
+//
+//go:noinline
 func (x *Expander) masked(c, v Var) Var { return x.where(c, v, x.Scalar(v, 0)) }
 
 // above is the condition that v exceeds a number, below that it is less.
+//
+//go:noinline
 func (x *Expander) above(v Var, than float64) Var {
 	return x.Op("Greater", nil, v, x.Scalar(v, than))
 }
 
+//go:noinline
 func (x *Expander) below(v Var, than float64) Var {
 	return x.Op("Less", nil, v, x.Scalar(v, than))
 }
@@ -45,12 +50,16 @@ func (x *Expander) below(v Var, than float64) Var {
 func (x *Expander) from(f float64, v Var) Var { return x.sub(x.Scalar(v, f), v) }
 
 // plus is v and a number.
+//
+//go:noinline
 func (x *Expander) plus(v Var, f float64) Var { return x.Op("Add", nil, v, x.Scalar(v, f)) }
 
 //go:noinline
 func (x *Expander) sizes(v Var) Var { return x.Op("Shape", nil, v) }
 
 // full has the shape of one value, the element type of another, and one number in it.
+//
+//go:noinline
 func (x *Expander) full(shape, like Var, f float64) Var {
 	return x.filled(x.sizes(shape), like, f)
 }
@@ -116,6 +125,8 @@ func (x *Expander) perCount(v, of, on Var) Var {
 }
 
 // axesBetween are the axes from first up to, not with, end.
+//
+//go:noinline
 func axesBetween(first, end int) []int64 {
 	axes := []int64{}
 	for k := first; k < end; k++ {
@@ -203,6 +214,8 @@ func (x *gradient) operands() []Var {
 }
 
 // cut is every step-th element of v along an axis, from one place up to, not with, another.
+//
+//go:noinline
 func (x *Expander) cut(v Var, axis, from, to, step int64) Var {
 	return x.Op("Slice", nil, v, x.Ints(from), x.Ints(to), x.Ints(axis), x.Ints(step))
 }

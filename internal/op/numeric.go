@@ -11,6 +11,8 @@ import (
 type TypeSet uint32
 
 // SetOf returns the set of the given types.
+//
+//go:noinline
 func SetOf(ds ...tensor.DType) TypeSet {
 	var s TypeSet
 	for _, d := range ds {
@@ -20,6 +22,8 @@ func SetOf(ds ...tensor.DType) TypeSet {
 }
 
 // Has reports whether a type is in the set.
+//
+//go:noinline
 func (s TypeSet) Has(d tensor.DType) bool { return s>>d&1 != 0 }
 
 // The type constraints that the ONNX operator texts use. Where the text widened a constraint over
@@ -129,6 +133,8 @@ func (c *Infer) DTypes() []tensor.DType {
 }
 
 // DTypes returns the element types of all inputs, Undefined for absent ones.
+//
+//go:noinline
 func (c *Eval) DTypes() []tensor.DType {
 	ds := make([]tensor.DType, len(c.In))
 	for i, t := range c.In {

@@ -109,6 +109,8 @@ type Infer struct {
 }
 
 // Has reports whether optional input i is given.
+//
+//go:noinline
 func (c *Infer) Has(i int) bool { return i < len(c.In) && c.Present[i] }
 
 // Const returns input i as a constant, nil when it is absent or not constant.
@@ -144,6 +146,8 @@ type Eval struct {
 }
 
 // Has reports whether optional input i is given.
+//
+//go:noinline
 func (c *Eval) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
 
 // Want reports whether output i is asked for.

@@ -23,6 +23,8 @@ var poolGradientOps = []Op{{Domain: FusedDomain, Name: MaxPoolGradient, Since: [
 const maxPoolVersion = 22
 
 // pools is the call of MaxPool whose gradient this is.
+//
+//go:noinline
 func (c *Call) pools() *Call {
 	return &Call{Type: "MaxPool", Version: maxPoolVersion, Attrs: c.Attrs, NumIn: 1, NumOut: 1}
 }

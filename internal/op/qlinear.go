@@ -58,6 +58,7 @@ func (c *Infer) floatPart(typ string, i, k int) *Infer {
 		Out: c.Out[:1]}
 }
 
+//go:noinline
 func (c *Call) plainProduct(typ string) *Call {
 	return &Call{Type: typ, Version: 13, Attrs: c.Attrs, NumIn: 2, NumOut: 1}
 }
@@ -73,6 +74,8 @@ func (c *Infer) byteOperands(is ...int) error {
 
 // quantizedOperands are the types of quantized operands: bytes, and of QLinearMatMul (opset 21)
 // also 8-bit floats.
+//
+//go:noinline
 func (c *Call) quantizedOperands() TypeSet {
 	if c.Type == "QLinearMatMul" {
 		return byteTypes | float8Types

@@ -63,6 +63,8 @@ func (r *resizing) check(c *Call) error {
 }
 
 // resizeInputs returns which inputs hold roi, scales and sizes, -1 where the version has none.
+//
+//go:noinline
 func (c *Call) resizeInputs() (roi, scales, sizes int) {
 	switch {
 	case c.Type == "Upsample" && c.Version < 9:

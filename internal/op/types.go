@@ -98,6 +98,8 @@ func Ranked(d tensor.DType, shape ...Dim) Type {
 }
 
 // Unranked makes a type of which only the element type is known.
+//
+//go:noinline
 func Unranked(d tensor.DType) Type { return Type{DType: d} }
 
 // Concrete makes a type whose dimensions are all known.
@@ -134,6 +136,8 @@ func ValueType(t *tensor.Tensor) Type {
 
 // TypeOf returns the type of a constant, its elements included when it is a small tensor of a type
 // that holds them.
+//
+//go:noinline
 func TypeOf(t *tensor.Tensor) Type {
 	if t.DType.IsContainer() {
 		ty := ValueType(t)

@@ -83,6 +83,8 @@ func (c *Call) checkSizes(name string, v []int, low int) error {
 }
 
 // extent is how far the dilated kernel reaches along axis i.
+//
+//go:noinline
 func (w *Window) extent(i int) int { return (w.Kernel[i]-1)*w.Dilation[i] + 1 }
 
 // Same reports whether padding is chosen so that the output is the input over the stride, rounded

@@ -150,6 +150,8 @@ func (k *trainedBatchNormKernel) Bind(b compute.Binding) compute.Task {
 }
 
 // optional is output i, nil where nobody asks for it.
+//
+//go:noinline
 func optional(out []*tensor.Tensor, i int) []float32 {
 	if i >= len(out) || out[i] == nil {
 		return nil

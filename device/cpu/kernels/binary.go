@@ -173,6 +173,8 @@ type binaryKernel[T, U tensor.Elem] struct {
 }
 
 // full lists those of the given inputs that have the shape of output 0.
+//
+//go:noinline
 func (r *request) full(inputs ...int) []int {
 	var out []int
 	for _, i := range inputs {

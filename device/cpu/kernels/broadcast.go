@@ -90,6 +90,8 @@ func (l *rowLoop) pushOuter(n int, shapes [][]int, size []int, d int) {
 
 // dimFromEnd is dimension k of a shape counted from its end, from 1; 1 for those that the shape
 // does not have.
+//
+//go:noinline
 func dimFromEnd(shape []int, k int) int {
 	if k > len(shape) {
 		return 1

@@ -201,6 +201,8 @@ func (k *gemmKernel) rowsBytes() int {
 }
 
 // scratchBytes rounds a worker's scratch up to whole cache lines, so that workers share none.
+//
+//go:noinline
 func scratchBytes(floats int) int { return (4*floats + 63) &^ 63 }
 
 // Bind implements Kernel.

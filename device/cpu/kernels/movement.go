@@ -189,6 +189,8 @@ func sliceMove(r *request) (compute.Kernel, error) {
 
 // ints returns constant integer input i: nil and true when it is absent, false when it is not
 // constant.
+//
+//go:noinline
 func (r *request) ints(i int) ([]int64, bool) {
 	if i >= len(r.In) || r.In[i].DType == tensor.Undefined {
 		return nil, true
@@ -202,6 +204,8 @@ func (r *request) ints(i int) ([]int64, bool) {
 }
 
 // axis returns the normalised attribute axis for a rank.
+//
+//go:noinline
 func (r *request) axis(rank int, def int64) (int, bool) {
 	a := int(r.Call.Attrs.Int("axis", def))
 	if a < 0 {

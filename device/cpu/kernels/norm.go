@@ -61,6 +61,7 @@ func withoutOnes(shape []int) []int {
 	return shape
 }
 
+//go:noinline
 func wants(r *request, out int) bool {
 	return out < len(r.Out) && r.Out[out].DType != tensor.Undefined
 }

@@ -49,6 +49,8 @@ func pad(r *request) (compute.Kernel, error) {
 }
 
 // pads returns what each axis gains before and after; false when that is not constant.
+//
+//go:noinline
 func (r *request) pads(rank int) (before, after []int, ok bool) {
 	pads, axes := r.Call.Attrs.Ints("pads"), []int64(nil)
 	if r.Call.Version >= 11 {
@@ -76,6 +78,8 @@ func (r *request) pads(rank int) (before, after []int, ok bool) {
 
 // padFill returns the tensor of one element that constant mode fills with, nil when that is input
 // 2.
+//
+//go:noinline
 func (r *request) padFill(d tensor.DType) (*tensor.Tensor, bool) {
 	if r.Call.Version < 11 {
 		v := r.Call.Attrs.Float("value", 0)

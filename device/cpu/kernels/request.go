@@ -51,6 +51,8 @@ func (r *request) allFloat32(n int) bool {
 }
 
 // inputsAre reports whether all inputs are there and of type d.
+//
+//go:noinline
 func (r *request) inputsAre(d tensor.DType) bool {
 	for _, t := range r.In {
 		if t.DType != d {
@@ -69,6 +71,8 @@ func (r *request) outShape() []int {
 }
 
 // intAt returns element i of a list attribute, def where the list is shorter.
+//
+//go:noinline
 func intAt(list []int64, i, def int) int {
 	if i < len(list) {
 		return int(list[i])
@@ -107,6 +111,8 @@ func prepare(q *compute.Request) (compute.Kernel, error) {
 
 // emptyOutputs reports whether no output that is asked for has elements: the reference serves,
 // which checks the inputs.
+//
+//go:noinline
 func (r *request) emptyOutputs() bool {
 	for _, t := range r.Out {
 		if shape, ok := t.Ints(); ok && t.DType != tensor.Undefined && count(shape) > 0 {

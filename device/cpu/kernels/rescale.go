@@ -24,6 +24,8 @@ type rescaling struct {
 
 // rescaling takes the operands from input i on for a value of that shape; false where they are not
 // constant.
+//
+//go:noinline
 func (r *request) rescaling(i int, shape []int) (f rescaling, ok bool) {
 	f = rescaling{scale: r.constant(i), bias: r.constant(i + 1), zero: r.constant(i + 2)}
 	if f.scale == nil || f.bias == nil || f.zero == nil || f.zero.Len() != 1 ||

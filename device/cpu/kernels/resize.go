@@ -32,6 +32,8 @@ func resize(r *request) (compute.Kernel, error) {
 // scaledBy reports whether the scales of the sampling are exactly these factors. Scales that the
 // call gives may differ from the ratio of the sizes: a scale of 2.25 makes 4 elements of 2, as a
 // scale of 2 does, but samples others.
+//
+//go:noinline
 func (r *request) scaledBy(fy, fx float32) bool {
 	sy, sx, ok := r.scales()
 	return ok && sy == float64(fy) && sx == float64(fx)
@@ -40,6 +42,8 @@ func (r *request) scaledBy(fy, fx float32) bool {
 // scales returns the scales of the last two of four axes. ok is false when they are not constant,
 // when the first two axes are scaled, or when the call has attribute axes (opset 18), which the
 // reference serves.
+//
+//go:noinline
 func (r *request) scales() (sy, sx float64, ok bool) {
 	attrs := r.Call.Attrs
 	scales := attrs.Floats("scales")

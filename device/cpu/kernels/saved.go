@@ -33,6 +33,8 @@ func (s *saved) piece(room []float32, lo, hi int) []float32 {
 
 // besideSaved reports whether all inputs that are present and output 0 are float32, but for input
 // 1, which may have been saved in bfloat16.
+//
+//go:noinline
 func (r *request) besideSaved() bool {
 	for i, t := range r.In {
 		if t.DType != tensor.Float32 && t.DType != tensor.Undefined &&

@@ -105,6 +105,8 @@ func clip(r *request) vecFunc {
 
 // scalar returns constant float32 input i, def when it is absent; false when it is there and not a
 // constant of one element.
+//
+//go:noinline
 func (r *request) scalar(i int, def float32) (float32, bool) {
 	if i >= len(r.In) || r.In[i].DType == tensor.Undefined {
 		return def, true
