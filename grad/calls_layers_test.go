@@ -233,6 +233,7 @@ func (o operands) attention() []call {
 		attend("padding", 1, append(heads(), nil, nil, nil, ints(3, 5)), n("is_causal", 1)),
 		attend("window", 1, heads(), n("left_window_size", 1), n("right_window_size", 1)),
 	}
+	cs = append(cs, o.fusedAttention()...)
 	rotary := func(name string, in []*tensor.Tensor, as ...op.Attr) call {
 		return call{op: "RotaryEmbedding", name: name, in: in, attrs: as, static: true}
 	}
@@ -242,4 +243,38 @@ func (o operands) attention() []call {
 		rotary("positions", list(o.f(2, 3, 8), o.f(5, 2), o.f(5, 2), ids), n("num_heads", 2)),
 		rotary("interleaved", list(o.f(2, 3, 12), o.f(5, 2), o.f(5, 2), ids), n("num_heads", 2),
 			n("interleaved", 1), n("rotary_embedding_dim", 4)))
+}
+
+// fusedAttention are calls of weir:Attention, and of its gradient with results of any numbers, of
+// which its derivatives compute y and stats again.
+func (o operands) fusedAttention() (cs []call) {
+	lowest, scale := op.FloatAttr("hidden", -2), op.FloatAttr("scale", 0.7)
+	yes := tensor.From([]bool{true, false, true, true, true, false, false, false, false, false,
+		true, true, true, true, true}, 3, 5)
+	add := func(name string, outs int, in []*tensor.Tensor, as ...op.Attr) {
+		cs = append(cs, call{domain: op.FusedDomain, op: "Attention", name: name, version: 1,
+			in: in, outs: outs, static: true, attrs: as})
+	}
+	back := func(name string, in []*tensor.Tensor, as ...op.Attr) {
+		cs = append(cs, call{domain: op.FusedDomain, op: op.AttentionGradient, name: name,
+			version: 1, in: in, outs: 3, static: true, attrs: as})
+	}
+	heads := func() []*tensor.Tensor {
+		return list(o.f(2, 4, 3, 4), o.f(2, 2, 5, 4), o.f(2, 2, 5, 3))
+	}
+	add("heads", 1, heads(), scale)
+	add("stats", 2, heads())
+	add("matrices", 1, list(o.f(3, 4), o.f(5, 4), o.f(5, 3), yes), lowest)
+	add("three axes", 1, list(o.f(2, 3, 4), o.f(2, 5, 4), o.f(2, 5, 3), yes), lowest, scale,
+		op.IntAttr("added", 1))
+	add("bias", 1, append(heads(), nil, o.f(4, 1, 5)), scale)
+	add("rows first", 1, list(o.f(2, 3, 4, 4), o.f(2, 2, 5, 4), o.f(2, 5, 2, 3)),
+		op.IntsAttr("rows_first", 1, 0, 1, 1))
+	add("shared batch", 1, list(o.f(2, 4, 3, 4), o.f(1, 2, 5, 4), o.f(1, 2, 5, 3), yes), lowest)
+	back("", append(heads(), yes, o.f(4, 1, 5), o.f(2, 4, 3, 3), o.f(2, 4, 3, 3),
+		o.in(1, 2, 2, 4, 3, 2)), scale, lowest)
+	back("rows first", list(o.f(2, 3, 4, 4), o.f(2, 2, 5, 4), o.f(2, 5, 2, 3), yes, nil,
+		o.f(2, 3, 4, 3), o.f(2, 3, 4, 3), o.in(1, 2, 2, 4, 3, 2)),
+		op.IntsAttr("rows_first", 1, 0, 1, 1), lowest, op.IntAttr("added", 1))
+	return cs
 }

@@ -41,7 +41,12 @@ func deep(layers, width int, activation string) string {
 // outputs are the weights after the step, the gradients and what the scale becomes.
 func training(t *testing.T, model string, o scale.Options) (g *graph.Graph, weights int) {
 	t.Helper()
-	g = parse(t, model)
+	return trainingOf(t, parse(t, model), o)
+}
+
+// trainingOf is training of a graph, which becomes the step.
+func trainingOf(t *testing.T, g *graph.Graph, o scale.Options) (*graph.Graph, int) {
+	t.Helper()
 	made := 0
 	name := func(base string) string {
 		made++

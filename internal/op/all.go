@@ -22,7 +22,7 @@ var families = [][]Op{
 	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,
 	unscaleOps, trainedBatchNorm, poolGradientOps, clipGradientOps, convGradientOps,
 	geluGradientOps, countedDropoutOps, ctcOps, descentOps,
-	layerNormGradientOps, softmaxGradientOps,
+	layerNormGradientOps, softmaxGradientOps, attentionGradientOps,
 	cofactorOps,
 }
 

@@ -24,16 +24,24 @@ import (
 //     are 0 when it is absent;
 //   - precision: "bf16" rounds Q and K to bfloat16 before they are multiplied. Kernels may round V,
 //     and the weights that it is multiplied by, too.
+//
+// Output 1, optional, is what a gradient computes weights from again: of each query, heads before
+// positions, two numbers, the greatest score and the sum of the exponentials of all scores less it.
 var fusedAttention = Op{Domain: FusedDomain, Name: "Attention", Since: []int{1}, MinIn: 3, MaxIn: 5,
-	Infer: inferFusedAttention, Eval: InFloat32(evalFusedAttention), Flops: fusedAttentionFlops}
+	MinOut: 1, MaxOut: 2, Infer: inferFusedAttention, Eval: InFloat32(evalFusedAttention),
+	Flops: fusedAttentionFlops, parts: partsOfFusedAttention, grad: gradFusedAttention}
 
-// Inputs of weir:Attention (version 1), in order; keep and bias may be absent.
+// Inputs of weir:Attention (version 1), in order; keep and bias may be absent. Those behind are
+// of weir:AttentionGradient.
 const (
 	FusedAttentionQ = iota
 	FusedAttentionK
 	FusedAttentionV
 	FusedAttentionKeep
 	FusedAttentionBias
+	AttentionGradientDY
+	AttentionGradientY
+	AttentionGradientStats
 )
 
 // rowsFirst reads attribute rows_first.
@@ -96,7 +104,9 @@ func inferFusedAttention(c *Infer) error {
 	if _, err := c.multiplyInBF16(d); err != nil {
 		return err
 	}
-	c.Out[0] = Unranked(d)
+	for i := range c.Out {
+		c.Out[i] = Unranked(d)
+	}
 	var h [3]heads[Dim]
 	for i := range h {
 		if !c.In[i].Ranked {
@@ -111,9 +121,13 @@ func inferFusedAttention(c *Infer) error {
 	}
 	y := h[0]
 	y.size = h[2].size
-	c.Out[0] = Ranked(d, y.shapeLike(len(c.In[0].Shape), first[3])...)
-	if first[3] && len(c.In[0].Shape) < 4 {
+	rank := len(c.In[0].Shape)
+	c.Out[0] = Ranked(d, y.shapeLike(rank, first[3])...)
+	if first[3] && rank < 4 {
 		return c.Errorf(ErrAttr, "rows_first is for operands of rank 4, Q is %v", c.In[0])
+	}
+	if y.size = Known(2); len(c.Out) > 1 {
+		c.Out[1] = Ranked(d, y.shapeLike(rank, false)...)
 	}
 	return nil
 }
@@ -131,26 +145,45 @@ type stacks struct {
 	hidden  float64
 	added   bool // hidden is added
 	y       *tensor.Tensor
+	stats   *tensor.Tensor // nil where it is not asked for
 	biasDim []int
 }
 
-func evalFusedAttention(c *Eval) error {
+// newStacks reads what weir:Attention and its gradient have in common.
+func newStacks(c *Eval) (*stacks, error) {
 	a := &stacks{Eval: c, scale: c.attr("scale", 1),
 		hidden: c.attr("hidden", float32(math.Inf(-1))), added: c.Attrs.Int("added", 0) == 1,
 		rank: c.In[0].Rank()}
-	for _, step := range []func() error{a.read, a.readMasks} {
-		if err := step(); err != nil {
-			return err
-		}
+	if err := a.read(); err != nil {
+		return nil, err
 	}
-	y := a.h[0]
-	y.size = a.h[2].size
-	var err error
+	return a, a.readMasks()
+}
+
+func evalFusedAttention(c *Eval) error {
+	a, err := newStacks(c)
+	if err != nil {
+		return err
+	}
+	y := a.result()
 	if a.y, err = c.Output(0, c.In[0].DType, y.shapeLike(a.rank, a.first[3])); err != nil {
 		return err
 	}
+	if y.size = 2; c.Want(1) {
+		a.stats, err = c.Output(1, c.In[0].DType, y.shapeLike(a.rank, false))
+		if err != nil {
+			return err
+		}
+	}
 	a.attendAll()
 	return nil
+}
+
+// result is the layout of the result.
+func (a *stacks) result() heads[int] {
+	y := a.h[0]
+	y.size = a.h[2].size
+	return y
 }
 
 // attendAll computes the results of all queries.
@@ -242,11 +275,9 @@ func (a *stacks) readMasks() (err error) {
 // place is where the vector of one head at one position starts in operand i, or in the output for i
 // = 3.
 func (a *stacks) place(i, b, head, t int) int {
-	h := a.h[0]
+	h := a.result()
 	if i < 3 {
 		h = a.h[i]
-	} else {
-		h.size = a.h[2].size
 	}
 	if h.batch == 1 {
 		b = 0
@@ -265,13 +296,8 @@ func (a *stacks) hides(b, h, i, t int) bool {
 
 // attend computes the result of one query.
 func (a *stacks) attend(row []float64, b, h, i int) {
-	kv := h / (a.h[0].heads / a.h[1].heads)
-	q := a.in[0][a.place(0, b, h, i):][:a.h[0].size]
-	peak := math.Inf(-1)
-	for t := range row {
-		row[t] = a.masked(a.scale*refmath.Dot(q, a.in[1][a.place(1, b, kv, t):]), b, h, i, t)
-		peak = max(peak, row[t])
-	}
+	kv := a.sharedHead(h)
+	peak := a.scores(row, b, h, i)
 	acc, sum := make([]float64, a.h[2].size), 0.0
 	for t, s := range row {
 		w := math.Exp(s - peak)
@@ -284,6 +310,25 @@ func (a *stacks) attend(row []float64, b, h, i int) {
 	for d, v := range acc {
 		setFloat(a.y, to+d, v/sum)
 	}
+	if a.stats != nil {
+		to = 2 * ((b*a.h[0].heads+h)*a.h[0].length + i)
+		setFloat(a.stats, to, peak)
+		setFloat(a.stats, to+1, sum)
+	}
+}
+
+// sharedHead is the head of K and V that head h of Q goes with.
+func (a *stacks) sharedHead(h int) int { return h / (a.h[0].heads / a.h[1].heads) }
+
+// scores sets the masked scores of one query, and returns the greatest.
+func (a *stacks) scores(row []float64, b, h, i int) (peak float64) {
+	kv, q := a.sharedHead(h), a.in[0][a.place(0, b, h, i):][:a.h[0].size]
+	peak = math.Inf(-1)
+	for t := range row {
+		row[t] = a.masked(a.scale*refmath.Dot(q, a.in[1][a.place(1, b, kv, t):]), b, h, i, t)
+		peak = max(peak, row[t])
+	}
+	return peak
 }
 
 // masked is a score under the masks for query i and key t.
@@ -302,7 +347,7 @@ func (a *stacks) masked(score float64, b, h, i, t int) float64 {
 
 // add adds in the type of the operands.
 func (a *stacks) add(x, y float64) float64 {
-	if a.y.DType == tensor.Float64 {
+	if a.In[0].DType == tensor.Float64 {
 		return x + y
 	}
 	return float64(float32(x) + float32(y))

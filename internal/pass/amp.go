@@ -42,7 +42,7 @@ func startAmp(s *scope) rule {
 			return nil
 		}
 		attrs := append(append(op.Attrs{}, n.Attrs...), op.StringAttr("precision", "bf16"))
-		return instead(n, operator(n, op.FusedDomain, n.Type, 1, attrs, n.In...))
+		return instead(n, anew(n, op.FusedDomain, 1, attrs, n.In))
 	}
 }
 

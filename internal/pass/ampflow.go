@@ -82,6 +82,9 @@ func (f *ampFlow) propagate(g *graph.Graph) {
 			continue
 		}
 		outs := n.Out
+		if isAttention(n) {
+			outs = products(n)
+		}
 		if normalises(n) || n.Domain == op.FusedDomain && n.Type == "BatchNormalization" {
 			outs = outs[:1] // others are sums
 		}

@@ -100,11 +100,11 @@ func normalises(n *graph.Node) bool {
 
 // isProduct is the list of operators whose kernels multiply in bfloat16.
 func isProduct(n *graph.Node) bool {
-	if n.Domain != "" && n.Domain != op.FusedDomain || len(n.In) < 2 || len(n.Out) != 1 {
+	if n.Domain != "" && n.Domain != op.FusedDomain || len(n.In) < 2 {
 		return false
 	}
-	return n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul" || isAttention(n) ||
-		isConvWeights(n)
+	return isAttention(n) || len(n.Out) == 1 &&
+		(n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul" || isConvWeights(n))
 }
 
 // isConvWeights reports whether a node is the gradient of a convolution's weights.
@@ -112,7 +112,29 @@ func isConvWeights(n *graph.Node) bool {
 	return n.Domain == op.FusedDomain && n.Type == op.ConvWeightsGradient
 }
 
-func isAttention(n *graph.Node) bool { return n.Domain == op.FusedDomain && n.Type == "Attention" }
+// isAttention reports whether a node is an attention or the gradient of one, which has its operands
+// and more.
+func isAttention(n *graph.Node) bool {
+	return n.Domain == op.FusedDomain &&
+		(n.Type == "Attention" || n.Type == op.AttentionGradient)
+}
+
+// multiplied are the inputs of a product that it multiplies by others.
+func multiplied(n *graph.Node) []int {
+	if n.Domain == op.FusedDomain && n.Type == op.AttentionGradient {
+		return []int{op.FusedAttentionQ, op.FusedAttentionK, op.FusedAttentionV,
+			op.AttentionGradientDY}
+	}
+	return []int{0, 1}
+}
+
+// products are the results of a product that are sums of products: others say how it came to them.
+func products(n *graph.Node) []*graph.Value {
+	if n.Type == "Attention" {
+		return n.Out[:1]
+	}
+	return n.Out
+}
 
 // carried returns the inputs of a node of AmpInfer whose elements are in its result.
 func carried(n *graph.Node) []*graph.Value {

@@ -40,21 +40,7 @@ func startAmpRead(s *scope) rule {
 func reading(n *graph.Node, i int, v *graph.Value) *Patch {
 	in := slices.Clone(n.In)
 	in[i] = v
-	names := make([]string, len(n.Out))
-	for k, out := range n.Out {
-		if out != nil {
-			names[k] = out.Name
-		}
-	}
-	m := graph.NewNode(n.Name, n.Type, n.Version, n.Attrs, in, names...)
-	m.Domain = n.Domain
-	p := &Patch{Insert: []*graph.Node{m}}
-	for k, out := range n.Out {
-		if out != nil {
-			p.Replace = append(p.Replace, Replacement{out, m.Out[k]})
-		}
-	}
-	return p
+	return instead(n, anew(n, n.Domain, n.Version, n.Attrs, in))
 }
 
 // savedOperand is what a node reads that has waited in 16 bits, to widen it or as it lies; nil of

@@ -33,13 +33,18 @@ func startAmpRound(s *scope) rule {
 		}
 		p := &Patch{}
 		in := append([]*graph.Value{}, n.In...)
-		for i := range 2 {
+		for _, i := range multiplied(n) {
 			in[i] = s.rounded(p, in[i])
 		}
 		attrs := append(append(op.Attrs{}, n.Attrs...), op.StringAttr(roundedAttr, string(FP16)))
-		m := operator(n, n.Domain, n.Type, n.Version, attrs, in...)
+		m := anew(n, n.Domain, n.Version, attrs, in)
 		p.Insert = append(p.Insert, m)
-		p.Replace = []Replacement{{n.Out[0], s.rounded(p, m.Out[0])}}
+		for i, v := range m.Out {
+			if i < len(products(n)) {
+				v = s.rounded(p, v)
+			}
+			p.Replace = append(p.Replace, Replacement{n.Out[i], v})
+		}
 		return p
 	}
 }

@@ -288,7 +288,8 @@ func (a *attended) stacked(n *graph.Node) bool {
 func (s *scope) rowsFirstResult(n *graph.Node) *Patch {
 	v := n.In[0]
 	m := producer(v)
-	if m == nil || m.Domain != op.FusedDomain || m.Type != "Attention" || !s.only(v) ||
+	if m == nil || m.Domain != op.FusedDomain || m.Type != "Attention" || len(m.Out) > 1 ||
+		!s.only(v) ||
 		!slices.Equal(n.Attrs.Ints("perm"), rowsFirstPerm) {
 		return nil
 	}

@@ -35,9 +35,15 @@ type Replacement struct{ Old, New *graph.Value }
 // rule looks at one node and proposes a patch anchored there, nil when it finds nothing to do.
 type rule func(n *graph.Node) *Patch
 
-// instead proposes that m takes the place of n; both have one output.
+// instead proposes that m takes the place of n, each of its outputs that of one of n.
 func instead(n, m *graph.Node) *Patch {
-	return &Patch{Insert: []*graph.Node{m}, Replace: []Replacement{{n.Out[0], m.Out[0]}}}
+	p := &Patch{Insert: []*graph.Node{m}}
+	for i, v := range m.Out {
+		if v != nil && n.Out[i] != nil {
+			p.Replace = append(p.Replace, Replacement{n.Out[i], v})
+		}
+	}
+	return p
 }
 
 // forward proposes that the first output of n is v, which exists.
@@ -49,6 +55,20 @@ func forward(n *graph.Node, v *graph.Value) *Patch {
 func operator(n *graph.Node, domain, typ string, version int, attrs op.Attrs,
 	in ...*graph.Value) *graph.Node {
 	m := graph.NewNode(n.Name, typ, version, attrs, in, n.Out[0].Name)
+	m.Domain = domain
+	return m
+}
+
+// anew makes a node of the type and with the outputs of n.
+func anew(n *graph.Node, domain string, version int, attrs op.Attrs,
+	in []*graph.Value) *graph.Node {
+	names := make([]string, len(n.Out))
+	for i, v := range n.Out {
+		if v != nil {
+			names[i] = v.Name
+		}
+	}
+	m := graph.NewNode(n.Name, n.Type, version, attrs, in, names...)
 	m.Domain = domain
 	return m
 }

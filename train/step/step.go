@@ -156,6 +156,9 @@ func (b *builder) backwardFrom(o Options, named func()) (*loss, []*graph.Value, 
 	if err := b.distil(o, l, len(all), values); err != nil {
 		return nil, nil, err
 	}
+	if err := b.wholeAttention(append(all, l)...); err != nil {
+		return nil, nil, err
+	}
 	if b.scale, err = scale.New(b.g, o.Scale, b.fresh); err != nil {
 		return nil, nil, err
 	}

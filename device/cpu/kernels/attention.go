@@ -15,6 +15,7 @@ import (
 var attentionKernels = map[opKey]builder{
 	{"", "Attention"}:                         onnxAttention,
 	{op.FusedDomain, "Attention"}:             fusedAttention,
+	{op.FusedDomain, op.AttentionGradient}:    attentionGradient,
 	{microsoft.Domain, "GroupQueryAttention"}: groupQueryAttention,
 }
 
@@ -39,6 +40,17 @@ type attentionCache struct {
 
 // fusedAttention prepares weir:Attention.
 func fusedAttention(r *request) (compute.Kernel, error) {
+	k := fusedParams(r, r.outShape())
+	if k == nil {
+		return nil, nil
+	}
+	k.params.Stats = wants(r, 1)
+	return k.finish()
+}
+
+// fusedParams reads weir:Attention, or the gradient of it, whose result has that shape; nil for
+// what the reference serves.
+func fusedParams(r *request, result []int) *attentionKernel {
 	k := &attentionKernel{keep: -1, bias: -1, lens: -1}
 	p, attrs := &k.params, r.Call.Attrs
 	first := [4]bool{}
@@ -48,40 +60,40 @@ func fusedAttention(r *request) (compute.Kernel, error) {
 	}
 	for i := range op.AttentionMask {
 		shape, d, _ := r.in(i)
-		if d != tensor.Float32 || len(shape) < 2 || len(shape) != len(r.outShape()) ||
+		if d != tensor.Float32 || len(shape) < 2 || len(shape) != len(result) ||
 			len(shape) < 4 && first != [4]bool{} {
-			return nil, nil
+			return nil
 		}
 	}
 	q, kv, v := k.stackOf(r, op.AttentionQ, first[0]), k.stackOf(r, op.AttentionK, first[1]),
 		k.stackOf(r, op.AttentionV, first[2])
-	y := newStack(r.outShape(), first[3])
+	y := newStack(result, first[3])
 	if shared := kv.batch == 1 && v.batch == 1; shared {
 		kv.batch, v.batch, kv.Batch, v.Batch = q.batch, q.batch, 0, 0
 	}
 	if y.size == 0 || !k.setStacks(q, kv, v, y) {
-		return nil, nil
+		return nil
 	}
 	p.Scale, p.Left, p.Right = attrs.Float("scale", 1), -1, -1
 	p.Hidden, p.Format = attrs.Float("hidden", float32(math.Inf(-1))), formatOf(r.Call)
 	p.Added = attrs.Int("added", 0) == 1
 	if !finite(p.Scale) {
-		return nil, nil
+		return nil
 	}
 	if shape, d, ok := r.in(op.FusedAttentionKeep); ok {
 		if d != tensor.Bool || !k.fitsScores(shape, p.Keys) {
-			return nil, nil
+			return nil
 		}
 		p.Keep, k.keep = scoreMask(shape, p.Keys), op.FusedAttentionKeep
 	}
 	if shape, d, ok := r.in(op.FusedAttentionBias); ok {
 		if d != tensor.Float32 || !k.fitsScores(shape, p.Keys) {
-			return nil, nil
+			return nil
 		}
 		p.Bias, k.bias = scoreMask(shape, p.Keys), op.FusedAttentionBias
 	}
 	k.triangles(r)
-	return k.finish()
+	return k
 }
 
 // stack is an operand: batch × heads × length × size elements, wherever they lie.
@@ -239,6 +251,9 @@ func (k *attentionKernel) Bind(b compute.Binding) compute.Task {
 	}
 	if k.bias >= 0 {
 		t.args.Bias = tensor.As[float32](b.In[k.bias])
+	}
+	if k.params.Stats {
+		t.args.Stats = tensor.As[float32](b.Out[1])
 	}
 	if k.lens >= 0 {
 		t.args.Lens = tensor.As[int64](b.In[k.lens])

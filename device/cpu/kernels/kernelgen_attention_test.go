@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"context"
 	"math"
 
 	"github.com/weirgpu/weir/internal/kernel/gemm"
@@ -60,9 +61,37 @@ func genFusedAttention(r source, key opKey) *sample {
 	if r.one(4) {
 		s.call.Attrs = append(s.call.Attrs, op.StringAttr("precision", "bf16"))
 	}
+	if r.one(3) {
+		s.call.NumOut = 2
+	}
 	s.atol = attentionError(s.call, size)
 	if s.call.Attrs.Has("precision") && gemm.BF16.OnTiles() {
 		s.atol += valueRounding(s.in[op.AttentionV])
+	}
+	return s
+}
+
+// genAttentionGradient makes the gradients of calls of weir:Attention, by what the reference gives
+// of these.
+func genAttentionGradient(r source, key opKey) *sample {
+	s := genFusedAttention(r, opKey{op.FusedDomain, "Attention"})
+	s.call.NumOut = 2
+	o, _, ok := s.request()
+	if !ok {
+		return s
+	}
+	outs, err := op.Run(context.Background(), o, s.call, s.in)
+	if err != nil {
+		panic(err) // a valid call
+	}
+	s.in = append(s.in, r.floats(outs[0].Shape...), outs[0], outs[1])
+	s.constant = append(s.constant, false, false, false)
+	s.call.Type, s.call.NumIn, s.call.NumOut = key.name, len(s.in), 3
+	// what a sum over queries, or over keys, is of
+	terms := max(count(s.in[op.AttentionQ].Shape), count(s.in[op.AttentionK].Shape))
+	s.atol = 8 * s.atol * sumError(terms) / sumError(1) / math.Sqrt(float64(terms))
+	if s.call.Attrs.Has("precision") {
+		s.atol += 0.1 * math.Sqrt(float64(terms))
 	}
 	return s
 }

@@ -65,6 +65,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{microsoft.Domain, "DynamicQuantizeLSTM"}: genByteLSTM,
 	{"", "Attention"}:                         genAttention,
 	{"weir", "Attention"}:                     genFusedAttention,
+	{op.FusedDomain, op.AttentionGradient}:    genAttentionGradient,
 	{microsoft.Domain, "GroupQueryAttention"}: genGrouped,
 	{"weir", "MatMulNBits"}:                   genMatMulNBits,
 	{"", "LSTM"}:                              genLSTM,

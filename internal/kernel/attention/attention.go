@@ -61,6 +61,7 @@ type Params struct {
 	// and by position alone, and that products are in F32.
 	Blind bool
 	Sink  bool // there are Sinks
+	Stats bool // Stats are asked for; there must be neither Zero, Blind, Cap nor a sink
 }
 
 // Args holds the data of one run. Y must not overlap the others.
@@ -78,6 +79,9 @@ type Args struct {
 	// that of a key, but has no value (Xiao et al., "Efficient Streaming Language Models with
 	// Attention Sinks", 2024; as a parameter: gpt-oss, 2025).
 	Sinks []float32
+	// Stats takes, where asked for, what [Gradient] computes weights from again: batch × heads ×
+	// queries × 2, the greatest score of a query and the sum of exponentials of scores less it.
+	Stats []float32
 }
 
 // Attention is a planned call. It is immutable and may be used by many goroutines at once.
@@ -119,7 +123,7 @@ func New(p Params) (*Attention, error) {
 		return nil, err
 	}
 	o := &Attention{p: p, width: gemm.F32.PanelColumns()}
-	if o.few = p.Queries <= gemm.F32.PanelRows() && p.Format == gemm.F32; o.few {
+	if o.few = !p.Stats && p.Queries <= gemm.F32.PanelRows() && p.Format == gemm.F32; o.few {
 		o.rows, o.blocks = p.Queries, min(p.Queries, 1)
 		o.lenS, o.lenQ, o.lenK = 2*p.Queries*p.Keys, p.Queries*p.Size, max(p.Keys, p.Size)*o.width
 		o.lenRow = p.blindKeys()
@@ -157,10 +161,13 @@ func (p *Params) blindKeys() int {
 	return 0
 }
 
+//go:noinline
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // split cuts n into equal parts of at most about most, each a multiple of unit, and returns their
 // size.
+//
+//go:noinline
 func split(n, most, unit int) int {
 	if n == 0 {
 		return 0
@@ -207,6 +214,9 @@ func (p *Params) check() error {
 	if p.Added && p.Keep.Given && !math.IsInf(float64(p.Hidden), -1) &&
 		(p.Causal || p.Left >= 0 || p.Right >= 0) {
 		return fmt.Errorf("%w: %g is added by Keep and by place: want one", ErrParams, p.Hidden)
+	}
+	if p.Stats && (p.Zero || p.Blind || p.Sink || p.Cap != 0) {
+		return fmt.Errorf("%w: Stats are of a plain softmax alone", ErrParams)
 	}
 	if p.Blind &&
 		(!math.IsInf(float64(p.Hidden), -1) || p.Added || p.Keep.Given || p.Bias.Given ||

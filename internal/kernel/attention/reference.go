@@ -50,6 +50,57 @@ func (m Mask) element(b, h, i, k int) int {
 	return m.at(b, h, i) + k
 }
 
+// GradientReference computes the whole gradient in plain Go with sums in float64: the definition of
+// what [Gradient] computes.
+func GradientReference(p Params, a *GradientArgs) {
+	dq, dk, dv := make([]float64, len(a.DQ)), make([]float64, len(a.DK)), make([]float64, len(a.DV))
+	scores := make([]float64, p.Keys)
+	for b := range p.Batch {
+		for h := range p.Heads {
+			for i := range p.Queries {
+				p.referenceScores(&a.Args, scores, b, h, i)
+				p.referenceSlopes(a, scores, b, h, i, dq, dk, dv)
+			}
+		}
+	}
+	for _, r := range []struct {
+		to   []float32
+		from []float64
+	}{{a.DQ, dq}, {a.DK, dk}, {a.DV, dv}} {
+		for i, v := range r.from {
+			r.to[i] = float32(v)
+		}
+	}
+}
+
+// referenceSlopes adds what one query gives.
+func (p *Params) referenceSlopes(a *GradientArgs, scores []float64, b, h, i int, dq, dk,
+	dv []float64) {
+	kv, y := h/(p.Heads/p.KVHeads), p.Y.at(b, h, i)
+	stats := a.Stats[2*((b*p.Heads+h)*p.Queries+i):]
+	q, mean := p.Q.at(b, h, i), 0.0
+	for d := range p.ValueSize {
+		mean += float64(a.DY[y+d]) * float64(a.Y[y+d])
+	}
+	_, hi := p.sees(&a.Args, b, i)
+	for t, s := range scores {
+		w, slope := math.Exp(s-float64(stats[0]))/float64(stats[1]), 0.0
+		v, k := p.V.at(b, kv, t), p.K.at(b, kv, t)
+		for d := range p.ValueSize {
+			dv[v+d] += w * float64(a.DY[y+d])
+			slope += float64(a.DY[y+d]) * float64(a.V[v+d])
+		}
+		slope = float64(p.Scale) * w * (slope - mean)
+		if !p.Added && (t >= hi || p.Keep.Given && a.Keep[p.Keep.element(b, h, i, t)] == 0) {
+			slope = 0
+		}
+		for d := range p.Size {
+			dq[q+d] += slope * float64(a.K[k+d])
+			dk[k+d] += slope * float64(a.Q[q+d])
+		}
+	}
+}
+
 // referenceRow weighs the values of one query.
 func (p *Params) referenceRow(a *Args, scores []float64, b, h, i int) {
 	peak, sum, first := math.Inf(-1), 0.0, 0
@@ -83,6 +134,10 @@ func (p *Params) referenceRow(a *Args, scores []float64, b, h, i int) {
 	}
 	for d, v := range acc {
 		a.Y[p.Y.at(b, h, i)+d] = float32(v / sum)
+	}
+	if p.Stats {
+		to := a.Stats[2*((b*p.Heads+h)*p.Queries+i):]
+		to[0], to[1] = float32(peak), float32(sum)
 	}
 }
 

@@ -297,6 +297,15 @@ func (x *chunk) finish(j int) {
 			x.weightNothing(o[i:])
 		}
 	}
+	if p.Stats {
+		to := x.a.Stats[2*((x.batch*p.Heads+x.head)*p.Queries+x.first+j):]
+		for i, t := range x.sum[j:][:cols] {
+			if t == 0 { // of exponentials of -Inf less -Inf
+				t = math.NaN()
+			}
+			to[2*i], to[2*i+1] = x.peak[j+i], float32(t)
+		}
+	}
 	vec.MulRows(o, x.factor)
 	vec.Transpose(x.a.Y[p.Y.at(x.batch, x.head, x.first+j):], o, p.ValueSize, cols,
 		max(p.Y.Row, p.ValueSize), w)
