@@ -153,7 +153,8 @@ type fileDistil struct {
 
 // distil is what the file says, nil where it says nothing.
 func (f *fileDistil) distil() *Distil {
-	if f.Teacher == "" && len(f.Attention) == 0 && !f.Weight.given {
+	if f.Teacher == "" && f.Scores == "" && len(f.Attention) == 0 && !f.Weight.given &&
+		!f.Temperature.given && !f.Attending.given {
 		return nil
 	}
 	return &Distil{Teacher: f.Teacher, Distil: step.Distil{Weight: f.Weight.or(0.5),
@@ -447,7 +448,7 @@ var words = yamlfile.Words{
 		"recipe.file": "model, start, data, loss, distil, train, freeze, dropout, optimizer, " +
 			"schedule, clip, accumulate, shards, average, precision, scale, epochs, steps, " +
 			"patience, seed, checkpoint, output, report",
-		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
+		"recipe.fileData":       "inputs, labels, divide, batch, sizes, augment, eval",
 		"recipe.fileEval":       "inputs, labels, rows, part",
 		"recipe.fileDistil":     "teacher, weight, temperature, scores, attention, attending",
 		"recipe.fileCheckpoint": "to, every, steps, keep",

@@ -199,8 +199,8 @@ func Parse(from io.Reader) (*Recipe, error) {
 }
 
 // mostSamples bounds the samples of an update: more than any memory holds, and whole on each
-// platform.
-const mostSamples = math.MaxInt32
+// platform. So does mostEpochs: their updates can be counted.
+const mostSamples, mostEpochs = math.MaxInt32, math.MaxInt32
 
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 
@@ -224,12 +224,11 @@ func (r *Recipe) check() error {
 	want(r.Loss.Kind != "", "loss: want one of %v", step.Losses())
 	want(r.Optimizer.Kind != "", "optimizer: want one of %v", step.Optimizers())
 	want(positive(r.Rate), "optimizer: rate %g: want a number above 0", r.Rate)
-	want(r.Loss.Delta == 0 || positive(r.Loss.Delta), "loss: delta %g: want a number above 0",
-		r.Loss.Delta)
 	want(r.Epochs > 0 || r.Steps > 0, "want epochs or steps, how long to train")
 	want(r.Epochs >= 0 && r.Steps >= 0 && r.Patience >= 0,
 		"epochs %d, steps %d, patience %d: want none below 0", r.Epochs, r.Steps, r.Patience)
-	want(r.Clip >= 0, "clip %g: want a norm above 0, or none", r.Clip)
+	want(r.Epochs <= mostEpochs, "epochs %d: want at most %d", r.Epochs, mostEpochs)
+	want(r.Clip == 0 || positive(r.Clip), "clip %g: want a norm above 0, or none", r.Clip)
 	want(r.Accumulate > 0, "accumulate %d: want at least 1", r.Accumulate)
 	want(r.Accumulate <= mostSamples/max(r.Data.Batch, 1),
 		"%d batches of %d samples: want at most %d samples an update", r.Accumulate, r.Data.Batch,
@@ -278,6 +277,9 @@ func (r *Recipe) checkLosses() error {
 	}
 	many := 0
 	for _, l := range r.losses() {
+		if err := checkNumbers(&l); err != nil {
+			return err
+		}
 		if l.Value == nil {
 			many++
 		}
@@ -306,6 +308,27 @@ func (r *Recipe) checkLosses() error {
 	}
 	return nil
 }
+
+// checkNumbers refuses numbers that a loss cannot have, or that its labels are never.
+func checkNumbers(l *step.Loss) error {
+	parts := l.Kind == step.BinaryCrossEntropy || l.Kind == step.Dice
+	switch {
+	case l.Delta != 0 && !positive(l.Delta):
+		return fmt.Errorf("loss: delta %g: want a number above 0", l.Delta)
+	case l.Value != nil && !finite(*l.Value):
+		return fmt.Errorf("loss: value %g: want a number of float32", *l.Value)
+	case l.Value != nil && parts && !(*l.Value >= 0 && *l.Value <= 1):
+		return fmt.Errorf("loss: value %g: labels of %s are from 0 to 1", *l.Value, l.Kind)
+	case l.Ignore != nil && !finite(*l.Ignore):
+		return fmt.Errorf("loss: ignore %g: want a number of float32", *l.Ignore)
+	case l.Ignore != nil && l.Kind == step.CrossEntropy && *l.Ignore != float64(int32(*l.Ignore)):
+		return fmt.Errorf("loss: ignore %g: labels of %s are whole numbers", *l.Ignore, l.Kind)
+	}
+	return nil
+}
+
+// finite reports whether a number is one of float32.
+func finite(v float64) bool { return math.Abs(v) <= math.MaxFloat32 }
 
 // checkEval refuses several answers to one question.
 func (r *Recipe) checkEval() error {
@@ -339,8 +362,9 @@ func (r *Recipe) checkOptimizer() error {
 			return fmt.Errorf("optimizer: %s %g: want a number from 0 to before 1", v.name, v.is)
 		}
 	}
-	if !(o.Epsilon >= 0 && o.Decay >= 0) {
-		return fmt.Errorf("optimizer: epsilon %g, decay %g: want none below 0", o.Epsilon, o.Decay)
+	if !(o.Epsilon >= 0 && o.Decay >= 0) || !finite(o.Epsilon) || !finite(o.Decay) {
+		return fmt.Errorf("optimizer: epsilon %g, decay %g: want none below 0, of float32",
+			o.Epsilon, o.Decay)
 	}
 	return nil
 }

@@ -74,6 +74,11 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct{ old, by, want string }{
 		{"epochs: 2", "epoch: 2", `line 8: unknown key "epoch": want model`},
 		{"  batch: 8", "  bach: 8", `line 5: unknown key "bach": want inputs`},
+		{"  batch: 8", "  bach: 8", "batch, sizes, augment"},
+		{"epochs: 2", "epochs: 9223372036854775807", "want at most 2147483647"},
+		{"epochs: 2", "epochs: 2\nclip: .inf", "clip +Inf: want a norm"},
+		{"rate: 4e-3", "rate: 4e-3, decay: .inf", "decay +Inf: want"},
+		{"epochs: 2", "epochs: 2\nschedule: {steps: {every: 2, factor: .inf}}", "factor +Inf"},
 		{"loss: huber", "loss: {huber: {delt: 1}}", `line 6: loss: huber: unknown key "delt"`},
 		{"rate: 4e-3", "rat: 4e-3", `line 7: optimizer: adam: unknown key "rat"`},
 		{"epochs: 2", "schedule: {cosine: {warm: 1}}",

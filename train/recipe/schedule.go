@@ -52,7 +52,7 @@ func (s Schedule) check() error {
 		return fmt.Errorf("schedule: warmup %d: want none below 0", s.Warmup)
 	case !(s.Floor >= 0 && s.Floor <= 1):
 		return fmt.Errorf("schedule: floor %g: want a part of the rate, from 0 to 1", s.Floor)
-	case s.Kind == Steps && (s.Every < 1 || !(s.Factor > 0)):
+	case s.Kind == Steps && (s.Every < 1 || !positive(s.Factor)):
 		return fmt.Errorf("schedule: steps: every %d, factor %g: want both above 0", s.Every,
 			s.Factor)
 	}
