@@ -61,6 +61,9 @@ func (c *Column) real(v []float64, divide float64) error {
 	return nil
 }
 
+// mostWhole is from where on float64 does not tell a whole number from the next.
+const mostWhole = 1 << 53
+
 // whole keeps whole numbers, whatever type they were written in.
 func (c *Column) whole(t *tensor.Tensor) error {
 	if v, err := t.Ints(); err == nil {
@@ -73,9 +76,11 @@ func (c *Column) whole(t *tensor.Tensor) error {
 	}
 	c.ints = make([]int64, len(v))
 	for i, x := range v {
-		if c.ints[i] = int64(x); float64(c.ints[i]) != x {
-			return fmt.Errorf("%w: sample %d holds %v, want a whole number", ErrData, i/c.per, x)
+		if !(math.Abs(x) < mostWhole) || x != math.Trunc(x) {
+			return fmt.Errorf("%w: sample %d holds %v, want a whole number below 2^53", ErrData,
+				i/c.per, x)
 		}
+		c.ints[i] = int64(x)
 	}
 	return nil
 }

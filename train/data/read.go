@@ -141,7 +141,7 @@ const maxLine = 16 << 20
 func table(from io.Reader) (*tensor.Tensor, error) {
 	s := bufio.NewScanner(from)
 	s.Buffer(nil, maxLine)
-	var values []float32
+	var values []float64 // which hold whole numbers that float32 does not
 	columns, rows := 0, 0
 	for line := 1; s.Scan(); line++ {
 		text := strings.TrimSpace(s.Text())
@@ -176,15 +176,15 @@ func table(from io.Reader) (*tensor.Tensor, error) {
 	return tensor.From(values, rows, columns), nil
 }
 
-func numbers(line string) ([]float32, error) {
+func numbers(line string) ([]float64, error) {
 	fields := strings.Split(line, ",")
-	out := make([]float32, len(fields))
+	out := make([]float64, len(fields))
 	for i, f := range fields {
-		v, err := strconv.ParseFloat(strings.TrimSpace(f), 32)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		v, err := strconv.ParseFloat(strings.TrimSpace(f), 64)
+		if err != nil || !(math.Abs(v) <= math.MaxFloat32) {
 			return nil, fmt.Errorf("column %d: %q is no number", i+1, f)
 		}
-		out[i] = float32(v)
+		out[i] = v
 	}
 	return out, nil
 }

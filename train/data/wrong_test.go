@@ -102,6 +102,8 @@ func TestColumnWrong(t *testing.T) {
 		{tensor.From([]float32{1, 2, 3, 4.5}, 2, 2), tensor.Int64, "sample 1 holds 4.5, want"},
 		{tensor.From([]float32{1, 2, nan, 4}, 2, 2), tensor.Int64, "sample 1 holds NaN, want"},
 		{tensor.From([]float64{1, 2, 1e30, 4}, 2, 2), tensor.Int64, "sample 1 holds 1e+30"},
+		{tensor.From([]float64{1, 2, 1 << 53, 4}, 2, 2), tensor.Int64, "a whole number below 2^53"},
+		{tensor.From([]float64{1, 2, 3, -1 << 63}, 2, 2), tensor.Int64, "sample 1 holds -9.22"},
 		{tensor.From([]int64{1, 2, 3, 1 << 31}, 2, 2), tensor.Int32, "sample 1 holds 2147483648"},
 		{tensor.From([]int64{1, 2, 3, 4, 5, 6}, 2, 3), tensor.Float32,
 			"a sample has 3 elements, the model takes 2"},
@@ -124,6 +126,24 @@ func TestColumnWrong(t *testing.T) {
 		if err := c.Within(4); (err == nil) != (wrong == 3) {
 			t.Errorf("class %d of 4: %v", wrong, err)
 		}
+	}
+}
+
+// TestTableWhole: whole numbers of a table are those that it says, or are refused.
+func TestTableWhole(t *testing.T) {
+	v, err := table(strings.NewReader("id\n16777217\n-9007199254740991\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewColumn(v, tensor.Int64, 1, 1)
+	if err != nil || c.ints[0] != 1<<24+1 || c.ints[1] != 1-1<<53 {
+		t.Errorf("%v, %v", c.ints, err)
+	}
+	if v, err = table(strings.NewReader("9007199254740993\n")); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := NewColumn(v, tensor.Int64, 1, 1); !errors.Is(err, ErrData) {
+		t.Errorf("%v, %v", c.ints, err)
 	}
 }
 
@@ -168,8 +188,8 @@ func FuzzTable(f *testing.F) {
 			v.Len() > bytes.Count(b, []byte(","))+lines {
 			t.Fatalf("%v of %q", v, b)
 		}
-		for _, x := range tensor.As[float32](v) {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+		for _, x := range tensor.As[float64](v) {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
 				t.Errorf("%v of %q", x, b)
 			}
 		}
