@@ -2,6 +2,7 @@ package train
 
 import (
 	"slices"
+	"time"
 
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/step"
@@ -25,6 +26,15 @@ func (r *Run) Filled(name string, rows []int, epoch int) []byte {
 		panic(err)
 	}
 	return slices.Clone(r.train.input(name).Data)
+}
+
+// Took notes updates as if they had been made, each of which took, and waited for other processes,
+// so long, and returns what the run came to by them.
+func (r *Run) Took(updates int64, took, peers time.Duration) *Result {
+	for range updates {
+		r.history.took(Event{Took: took, Peers: peers})
+	}
+	return r.result(0, updates)
 }
 
 // Coming are the samples that come next, and their epoch.

@@ -200,15 +200,11 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 	if len(h.steps) == 0 {
 		return res
 	}
-	var sum time.Duration
 	sorted := slices.Clone(h.steps)
 	slices.Sort(sorted)
-	for _, d := range sorted {
-		sum += d
-	}
 	res.StepMS = float64(sorted[len(sorted)/2]) / float64(time.Millisecond)
-	res.SamplesPerS = float64(updates) * float64(r.data.update) / max(sum.Seconds(), 1e-9)
+	res.SamplesPerS = float64(updates) * float64(r.data.update) / max(h.whole.Seconds(), 1e-9)
 	res.DataWaitShare, res.Idle = h.idle(), h.device.Losses
-	res.PeerWaitShare = h.peers.Seconds() / max(sum.Seconds(), 1e-9)
+	res.PeerWaitShare = h.peers.Seconds() / max(h.whole.Seconds(), 1e-9)
 	return res
 }

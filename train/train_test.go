@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/train"
@@ -257,5 +258,18 @@ func TestAccumulate(t *testing.T) {
 	}
 	if math.Abs(losses[0]-losses[1]) > 1e-5*losses[0] {
 		t.Errorf("in one batch the evaluation is %v, in four %v", losses[0], losses[1])
+	}
+}
+
+// TestRates: what a run says of its speed is of all its updates, however many there are.
+func TestRates(t *testing.T) {
+	r := digits(t)
+	run := open(t, r, 1, train.Options{})
+	const updates, each = 1 << 18, time.Millisecond
+	res := run.Took(updates, each, each/4)
+	if want := float64(r.Data.Batch) / each.Seconds(); math.Abs(res.SamplesPerS/want-1) > 1e-6 ||
+		math.Abs(res.PeerWaitShare-0.25) > 1e-6 || res.StepMS != 1 {
+		t.Errorf("%v samples a second, want %v; %v of the time for others, want 0.25; %v ms",
+			res.SamplesPerS, want, res.PeerWaitShare, res.StepMS)
 	}
 }
