@@ -28,6 +28,12 @@ func (r *Run) Filled(name string, rows []int, epoch int) []byte {
 	return slices.Clone(r.train.input(name).Data)
 }
 
+// Variable are the numbers of a variable.
+func (r *Run) Variable(name string) []float32 { return tensor.As[float32](r.variable(name)) }
+
+// Has reports whether there is a variable of that name.
+func (r *Run) Has(name string) bool { return r.variable(name) != nil }
+
 // Took notes updates as if they had been made, each of which took, and waited for other processes,
 // so long, and returns what the run came to by them.
 func (r *Run) Took(updates int64, took, peers time.Duration) *Result {

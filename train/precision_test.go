@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/recipe"
 	"github.com/weirgpu/weir/train/scale"
+	"github.com/weirgpu/weir/train/step"
 )
 
 // TestPrecisions trains in each precision and with each scale: in float32 a scale that is a power
@@ -92,6 +94,40 @@ func TestSkipped(t *testing.T) {
 	}
 	if math.Abs(most/rate-1) > 1e-3 {
 		t.Errorf("the first update that counts moves weights by %g, the rate is %g", most, rate)
+	}
+}
+
+// TestSkippedLeaves: an update that overflows changes neither weights nor what is kept of them, such
+// as moments and running averages, for any optimizer.
+func TestSkippedLeaves(t *testing.T) {
+	for _, kind := range step.Optimizers() {
+		r := short(t)
+		r.Steps, r.Average, r.Optimizer = 1, 0.5, kind.Defaults()
+		r.Precision = recipe.FP16
+		r.Scale = scale.Options{Kind: scale.Torch, Init: 0x1p40, Backoff: 0x1p-30}
+		run := open(t, r, 2, train.Options{})
+		was := map[string][]float32{}
+		for k, of := range []string{"", "/average", "/first", "/second", "/momentum", "/squares"} {
+			name := "conv1.weight" + of
+			if !run.Has(name) {
+				continue
+			}
+			for i := range run.Variable(name) {
+				run.Variable(name)[i] += float32(k+1) / 4 // an average that is not the weight
+			}
+			was[name] = slices.Clone(run.Variable(name))
+		}
+		if err := run.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(was) < 2 {
+			t.Fatalf("%s: no average", kind)
+		}
+		for name, v := range was {
+			if !slices.Equal(v, run.Variable(name)) {
+				t.Errorf("%s: an update that overflows changes %s", kind, name)
+			}
+		}
 	}
 }
 
