@@ -202,7 +202,8 @@ func Parse(from io.Reader) (*Recipe, error) {
 // platform. So does mostEpochs: their updates can be counted.
 const mostSamples, mostEpochs = math.MaxInt32, math.MaxInt32
 
-func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
+// positive reports whether a number is above 0, and finite, also as float32, which it is used as.
+func positive(v float64) bool { return float32(v) > 0 && finite(v) }
 
 // check refuses what means nothing, all faults together.
 func (r *Recipe) check() error {
