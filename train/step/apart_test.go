@@ -74,3 +74,32 @@ func TestMasks(t *testing.T) {
 		}
 	}
 }
+
+// TestTrainedByAll: a loss that names no weights trains all of them, also beside one that does.
+func TestTrainedByAll(t *testing.T) {
+	g, err := graph.Parse(`graph "g" {
+ opset "" 18
+ input %x: float32[4,2]
+ const %v: float32[2,2] = {0.5, -0.5, 1, 2}
+ const %w: float32[2,2] = {0.25, -3, 1, 2}
+ %y = MatMul@13 (%x, %v)
+ %z = MatMul@13 (%y, %w)
+ output %y
+ output %z
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := step.Loss{Kind: step.SquaredError, Scores: "y", Labels: "a", Train: []string{"v"}}
+	all := step.Loss{Kind: step.SquaredError, Scores: "z", Labels: "b"}
+	o := step.Options{Loss: first, Others: []step.Loss{all}, Optimizer: step.SGD.Defaults()}
+	s, err := step.Build(g, o)
+	if err != nil || len(s.Train.Updates) != 2 {
+		t.Errorf("%+v, %v: want updates of both weights", s, err)
+	}
+	o.Others[0].Train = []string{"v"}
+	if _, err := step.Build(g, o); err == nil || !strings.Contains(err.Error(),
+		`no loss trains weight "w"`) {
+		t.Errorf("a weight that no loss trains: %v", err)
+	}
+}

@@ -76,7 +76,7 @@ func randomDots(r *rand.Rand) (p WeightsParams, o *Weights, ok bool) {
 	p = WeightsParams{Window: randomWindow(r, 1+r.IntN(2), 9), N: 1 + r.IntN(4),
 		Group: 1 + r.IntN(3), Format: gemm.BF16}
 	p.C, p.M = p.Group*(1+r.IntN(9)), p.Group*(1+r.IntN(14))
-	switch r.IntN(8) {
+	switch r.IntN(9) {
 	case 0:
 		p.Kernel, p.PadLo, p.PadHi = [3]int{1, 1, 1}, [3]int{}, [3]int{}
 	case 1: // images that are cut
@@ -100,6 +100,10 @@ func randomDots(r *rand.Rand) (p WeightsParams, o *Weights, ok bool) {
 		p.In, p.Kernel, p.Stride = [3]int{1, 64, 96}, [3]int{1, 3, 3}, [3]int{1, 1, 1}
 		p.Dilate, p.PadLo, p.PadHi = p.Stride, [3]int{0, 1, 1}, [3]int{0, 1, 1}
 		p.N, p.Group, p.C, p.M = 1+r.IntN(2), 1, 1+r.IntN(2), 1+r.IntN(6)
+	case 8: // columns that are fewer than a stride
+		p.In, p.Kernel = [3]int{1, 1 + r.IntN(40), 1 + r.IntN(2)}, [3]int{1, 1 + r.IntN(3), 5}
+		p.Stride, p.Dilate = [3]int{1, 1 + r.IntN(3), 3 + r.IntN(2)}, [3]int{1, 1, 1}
+		p.PadLo, p.PadHi = [3]int{0, 1, r.IntN(5)}, [3]int{0, 1, 4}
 	}
 	out, err := p.Window.setDefaults()
 	if err != nil {
