@@ -131,6 +131,25 @@ func TestSkippedLeaves(t *testing.T) {
 	}
 }
 
+// TestScaledApart: a scale is of losses that say which weights they train as it is of others: one
+// that is a power of two changes no bit.
+func TestScaledApart(t *testing.T) {
+	trained := func(o scale.Options) float64 {
+		r := short(t)
+		r.Steps, r.Loss.Train, r.Optimizer, r.Rate = 8, []string{"*"}, step.SGD.Defaults(), 0.1
+		r.Scale = o
+		res, err := open(t, r, 2, train.Options{}).Train(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Loss
+	}
+	want := trained(scale.Options{})
+	if got := trained(scale.Options{Kind: scale.Constant, Init: 1024}); got != want {
+		t.Errorf("a loss of %v, without a scale %v", got, want)
+	}
+}
+
 // TestPrecisionOfRecipes holds what the keys precision and scale are read as.
 func TestPrecisionOfRecipes(t *testing.T) {
 	const rest = "model: m.onnx\ndata: {inputs: {x: x.npy}, labels: y.npy, batch: 4}\n" +
