@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,29 @@ epochs: 1
 		if err != nil || e.Metric != 1 || e.Name != "accuracy" || e.Samples != 32 {
 			t.Errorf("%s: %+v, %v", loss, e, err)
 		}
+	}
+}
+
+// TestNoLabelCounts: a batch of which no label counts changes nothing, and is no number divided by
+// none.
+func TestNoLabelCounts(t *testing.T) {
+	dir := written(t, map[string]string{"x.csv": strings.Repeat("1,2\n", 16),
+		"y.csv": strings.Repeat("-100\n", 16), "m.graph": `graph "m" {
+  opset "" 17
+  input %x: float32[n,2]
+  const %w: float32[2,2] = {4, 0, 0, 4}
+  %y = MatMul@13 (%x, %w)
+  output %y
+}`})
+	run := open(t, loaded(t, dir, `model: m.onnx
+data: {inputs: {x: x.csv}, labels: y.csv, batch: 8}
+loss: {softmax-cross-entropy: {ignore: -100}}
+optimizer: {sgd: {rate: 1}}
+epochs: 2
+`), 1, train.Options{})
+	res, err := run.Train(t.Context())
+	if err != nil || res.Loss != 0 || !slices.Equal(run.Variable("w"), []float32{4, 0, 0, 4}) {
+		t.Errorf("%+v, %v: weights %v", res, err, run.Variable("w"))
 	}
 }
 
