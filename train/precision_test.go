@@ -107,7 +107,8 @@ func TestSkippedLeaves(t *testing.T) {
 		r.Scale = scale.Options{Kind: scale.Torch, Init: 0x1p40, Backoff: 0x1p-30}
 		run := open(t, r, 2, train.Options{})
 		was := map[string][]float32{}
-		for k, of := range []string{"", "/average", "/first", "/second", "/momentum", "/squares"} {
+		for k, of := range []string{"", "/average", "/first", "/second", "/momentum",
+			"/squares"} {
 			name := "conv1.weight" + of
 			if !run.Has(name) {
 				continue
