@@ -97,8 +97,8 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// TestSkippedLeaves: an update that overflows changes neither weights nor what is kept of them, such
-// as moments and running averages, for any optimizer.
+// TestSkippedLeaves: an update that overflows changes neither weights nor what is kept of them, as
+// moments and running averages are, for any optimizer.
 func TestSkippedLeaves(t *testing.T) {
 	for _, kind := range step.Optimizers() {
 		r := short(t)
