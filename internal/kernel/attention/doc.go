@@ -28,12 +28,12 @@
 //
 // [Gradient] gives the gradients of queries, keys and values of what an Attention with
 // [Params.Stats] computed. It computes scores again, from the greatest score and the sum of
-// exponentials of each query (Dao, "FlashAttention-2", 2023, section 3.1), a block of 128 queries by
-// one of 128 keys at a time, of fewer queries, but a panel at least, where that would be more than
-// 16 Mi multiply-adds.
-// Its sums over keys and over queries are added up in the order of blocks, at most 144 terms of one
-// after another: those of n terms have at most 144 + n/64 roundings after each other, each with a
-// relative error of 2^-24. [GradientReference] is the definition.
+// exponentials of each query (Dao, "FlashAttention-2", 2023, section 3.1), a block of 128 queries
+// by one of 128 keys at a time; where that would be more than 16 Mi multiply-adds a block has fewer
+// queries, but a panel at least. Its sums over keys and over queries are added up in the order of
+// blocks, at most 144 terms of one after another: those of n terms have at most 144 + n/64
+// roundings after each other, each with a relative error of 2^-24. [GradientReference] is the
+// definition.
 //
 // What it refuses: elements other than float32, head elements that do not lie beside each other,
 // dropout.
