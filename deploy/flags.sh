@@ -6,7 +6,8 @@
 #
 # More than a megabyte is what functions take that are inlined where no time is spent: the packages
 # below compute nothing for a request, and are compiled without. They read settings, and take
-# requests in as encoding/json does. Left as they are: what evaluates operators (internal/op), what
+# requests in as encoding/json does. Left as they are: what evaluates operators (internal/op, and
+# device/cpu/kernels, of which what only plans are made by says go:noinline where it stands), what
 # reads models (onnx: TestHostile bounds what a broken one takes), the engine, the kernels, what
 # gives turns (share), the queues and what moves bytes. modernc.org/libc is twice as large without.
 # A fifth of a compiler's time is what it writes for debuggers: none runs there.
@@ -19,7 +20,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
-  crypto/internal/fips140/bigmod crypto/internal/fips140/ecdsa crypto/internal/fips140/nistec/fiat
+  crypto/internal/fips140/bigmod crypto/internal/fips140/ecdsa crypto/internal/fips140/nistec/...
   crypto/internal/fips140/edwards25519/... crypto/internal/fips140/mlkem
   crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
