@@ -13,7 +13,8 @@ const FusedDomain = "weir"
 
 // fused holds the operators that passes make of a product, what is added to it and the activation
 // that follows. Each is defined as its parts one after the other. On top of the attributes and
-// inputs of the ONNX operator of the same name (Conv-22, Gemm-13, MatMul-13) they take
+// inputs of the ONNX operator of the same name (Conv-22, ConvTranspose-22, Gemm-13, MatMul-13) they
+// take
 //
 //   - attribute activation: the last part, by name (see [FusedActivations]); none when absent;
 //   - attributes activation_alpha, activation_beta and activation_gamma: its parameters, the lower
@@ -34,6 +35,9 @@ const FusedDomain = "weir"
 var fused = []Op{
 	{Domain: FusedDomain, Name: "Conv", Since: []int{1}, MinIn: 2, MaxIn: 5, Infer: fusedConv.infer,
 		Eval: InFloat32(fusedConv.eval), Flops: fusedConvFlops},
+	{Domain: FusedDomain, Name: "ConvTranspose", Since: []int{1}, MinIn: 2, MaxIn: 3,
+		Infer: fusedConvTranspose.infer, Eval: InFloat32(fusedConvTranspose.eval),
+		Flops: convTransposeFlops},
 	{Domain: FusedDomain, Name: "Gemm", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedGemm.infer,
 		Eval: InFloat32(fusedGemm.eval), Flops: gemmFlops},
 	{Domain: FusedDomain, Name: "MatMul", Since: []int{1}, MinIn: 2, MaxIn: 3,
@@ -57,7 +61,9 @@ type fusion struct {
 }
 
 var (
-	fusedConv   = fusion{version: 22, inputs: 3, first: inferConv, compute: evalConv}
+	fusedConv          = fusion{version: 22, inputs: 3, first: inferConv, compute: evalConv}
+	fusedConvTranspose = fusion{version: 22, inputs: 3, first: inferConvTranspose,
+		compute: evalConvTranspose}
 	fusedGemm   = fusion{version: 13, inputs: 3, first: inferGemm, compute: evalGemm}
 	fusedMatMul = fusion{version: 13, inputs: 2, vector: true, first: inferMatMul,
 		compute: evalMatMul}

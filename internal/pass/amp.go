@@ -11,7 +11,7 @@ import (
 // float32, everything else stays float32.
 //
 //	Conv(x, w, ...)  =  weir:Conv(x, w, ...){precision bf16}
-//	                      (likewise Gemm, MatMul and queries by keys in Attention)
+//	                      (likewise ConvTranspose, Gemm, MatMul and products of Attention)
 //
 // The decision takes three steps, each in a file of its own: which list an operator is on
 // (amplist.go), whether multiplying at the rate that was measured saves more than rounding the

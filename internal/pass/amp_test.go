@@ -11,7 +11,8 @@ import (
 )
 
 // ampGraph holds one product for each rule: one that pays, one with too few columns, a depthwise
-// convolution, and one that no product follows.
+// convolution, a transposed one that pays and one that is depthwise, and one that no product
+// follows.
 func ampGraph(t *testing.T) *graph.Graph {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -37,6 +38,11 @@ func ampGraph(t *testing.T) *graph.Graph {
 		"z")
 	depth := graph.NewNode("depth", "Conv", 11, op.Attrs{op.IntAttr("group", 64)},
 		[]*graph.Value{image, weights("w4", 64, 1, 3, 3)}, "c")
+	two := op.IntsAttr("strides", 2, 2)
+	turned := graph.NewNode("turned", "ConvTranspose", 11, op.Attrs{two},
+		[]*graph.Value{image, weights("w5", 64, 96, 3, 3)}, "d")
+	apart := graph.NewNode("apart", "ConvTranspose", 11, op.Attrs{two, op.IntAttr("group", 64)},
+		[]*graph.Value{image, weights("w6", 64, 1, 3, 3)}, "e")
 	attend := func(name string, queries int) *graph.Node {
 		q := &graph.Value{Name: name + "q", Type: op.Concrete(tensor.Float32, 1, 2, queries, 64)}
 		k := &graph.Value{Name: name + "k", Type: op.Concrete(tensor.Float32, 1, 200, 2, 64)}
@@ -47,10 +53,11 @@ func ampGraph(t *testing.T) *graph.Graph {
 	}
 	many, few := attend("many", 64), attend("few", 3)
 	g := &graph.Graph{Name: "amp",
-		Inputs:  []*graph.Value{x, image, many.In[0], many.In[1], few.In[0], few.In[1]},
-		Nodes:   []*graph.Node{wide, relu, head, narrow, depth, many, few},
-		Outputs: []*graph.Value{head.Out[0], narrow.Out[0], depth.Out[0], many.Out[0], few.Out[0]},
-		Opsets:  map[string]int{"": 17, op.FusedDomain: 1}}
+		Inputs: []*graph.Value{x, image, many.In[0], many.In[1], few.In[0], few.In[1]},
+		Nodes:  []*graph.Node{wide, relu, head, narrow, depth, turned, apart, many, few},
+		Outputs: []*graph.Value{head.Out[0], narrow.Out[0], depth.Out[0], turned.Out[0],
+			apart.Out[0], many.Out[0], few.Out[0]},
+		Opsets: map[string]int{"": 17, op.FusedDomain: 1}}
 	if err := g.InferTypes(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +71,7 @@ func TestAmpChoosesByCostAndPlace(t *testing.T) {
 	}{
 		{pass.FP32, map[string]bool{"wide": false, "narrow": false, "depth": false, "head": false}},
 		{pass.BF16, map[string]bool{"wide": true, "narrow": false, "depth": false, "head": true,
-			"many": true, "few": false}},
+			"many": true, "few": false, "turned": true, "apart": false}},
 		{pass.Auto, map[string]bool{"wide": true, "narrow": false, "depth": false,
 			"head": false}},
 	} {

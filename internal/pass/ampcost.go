@@ -115,6 +115,9 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 	if n.Type == "Conv" {
 		return convSize(n, x, w, out)
 	}
+	if n.Type == "ConvTranspose" {
+		return convTransposeSize(n, x, w)
+	}
 	if isAttention(n) {
 		return attentionSize(n, x, w)
 	}
@@ -163,6 +166,20 @@ func convSize(n *graph.Node, x, w, out []int) (p productSize, ok bool) {
 		onesOnly(window.Dilation) {
 		p.tiles = w[0] * w[1]
 	}
+	return p, true
+}
+
+// convTransposeSize is the product of a transposed convolution: what each place adds to those that
+// it reaches, a group at a time.
+func convTransposeSize(n *graph.Node, x, w []int) (p productSize, ok bool) {
+	group := int(n.Attrs.Int("group", 1))
+	if len(x) < 3 || len(w) != len(x) || group < 1 || x[1] < group {
+		return p, false
+	}
+	p.constant = n.In[1].IsConst()
+	p.batch, p.m = float64(x[0]*group), float64(volume(x[2:]))
+	p.k, p.n = float64(x[1]/group), float64(volume(w[1:]))
+	p.depthwise, p.shared = group == x[1], group == 1 && !p.constant
 	return p, true
 }
 

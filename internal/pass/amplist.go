@@ -103,9 +103,11 @@ func isProduct(n *graph.Node) bool {
 	if n.Domain != "" && n.Domain != op.FusedDomain || len(n.In) < 2 {
 		return false
 	}
-	return isAttention(n) || len(n.Out) == 1 &&
-		(n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul" || isConvWeights(n))
+	return isAttention(n) || len(n.Out) == 1 && (multiplies[n.Type] || isConvWeights(n))
 }
+
+// multiplies are the products that ONNX has, too.
+var multiplies = map[string]bool{"Conv": true, "ConvTranspose": true, "Gemm": true, "MatMul": true}
 
 // isConvWeights reports whether a node is the gradient of a convolution's weights.
 func isConvWeights(n *graph.Node) bool {

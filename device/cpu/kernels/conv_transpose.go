@@ -3,17 +3,24 @@ package kernels
 import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/kernel/conv"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// convTransposeKernels are ConvTranspose (ONNX 1, 11, 22) with explicit pads.
-var convTransposeKernels = map[opKey]builder{{"", "ConvTranspose"}: convTranspose}
+// convTransposeKernels are ConvTranspose (ONNX 1, 11, 22) with explicit pads, and weir's, which may
+// multiply in bfloat16, without an activation.
+var convTransposeKernels = map[opKey]builder{
+	{"", "ConvTranspose"}:             convTranspose,
+	{op.FusedDomain, "ConvTranspose"}: convTranspose,
+}
 
 // convTransposeKernel is a transposed convolution that internal/kernel/conv computes, its weights
 // packed at load when they are constant, else at each run.
 type convTransposeKernel struct {
 	op     *conv.Transpose
 	weight *tensor.Tensor
+	format gemm.Format
 	bias   bool
 }
 
@@ -25,14 +32,14 @@ func convTranspose(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	win, err := r.Call.TransposedWindow(w[2:])
-	if err != nil || win.Output != nil || win.Same() {
+	if err != nil || win.Output != nil || win.Same() || r.Call.Attrs.Has("activation") {
 		return nil, nil
 	}
 	group, err := r.Call.Group()
 	if err != nil {
 		return nil, nil
 	}
-	k := &convTransposeKernel{weight: r.constant(1)}
+	k := &convTransposeKernel{weight: r.constant(1), format: formatOf(r.Call)}
 	_, _, k.bias = r.in(2)
 	p := conv.TransposeParams{
 		Window: threeAxes(&win.Window, x[2:]),
@@ -41,6 +48,7 @@ func convTranspose(r *request) (compute.Kernel, error) {
 		M:      w[1] * group,
 		Group:  group,
 		Bias:   k.bias,
+		Format: k.format,
 		Reused: k.weight != nil,
 	}
 	copy(p.OutPad[5-len(x):], win.Extra)
@@ -49,7 +57,12 @@ func convTranspose(r *request) (compute.Kernel, error) {
 }
 
 // Name implements Kernel.
-func (k *convTransposeKernel) Name() string { return "conv.transpose" }
+func (k *convTransposeKernel) Name() string {
+	if k.format == gemm.BF16 {
+		return "conv.transpose.bf16"
+	}
+	return "conv.transpose"
+}
 
 // Absorbed implements [compute.Absorbing].
 func (k *convTransposeKernel) Absorbed() []int { return absorbed(k.weight != nil) }

@@ -165,6 +165,9 @@ func genConvTranspose(r source, key opKey) *sample {
 	}
 	s := r.call(key, attrs, r.floats(x...), r.floats(w...))
 	s.atol = sumError(in * count(g.kernel))
+	if key.domain != "" && r.one(2) {
+		s.call.Attrs = append(s.call.Attrs, op.StringAttr("precision", "bf16"))
+	}
 	if r.one(2) {
 		s.in, s.constant, s.call.NumIn = append(s.in, r.floats(group*out)), append(s.constant,
 			r.one(2)), 3

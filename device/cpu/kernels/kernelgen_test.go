@@ -32,6 +32,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "Conv"}:                              genConv,
 	{"weir", "Conv"}:                          genConv,
 	{"", "ConvTranspose"}:                     genConvTranspose,
+	{"weir", "ConvTranspose"}:                 genConvTranspose,
 	{"", "MaxPool"}:                           genPool,
 	{"", "AveragePool"}:                       genPool,
 	{"", "MatMul"}:                            genMatMul,

@@ -18,6 +18,8 @@ type TransposeParams struct {
 	Clamp   bool   // limit the result to [Lo, Hi], max(Lo) first
 	Lo, Hi  float32
 	Map     func(dst, x []float32) // as in Params
+	// Format is that of the multiplications.
+	Format gemm.Format
 	// Reused says that weights are packed once for many runs. The sums of others are those of
 	// gemm.Params.Near.
 	Reused bool
@@ -94,7 +96,7 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 // weights of n*taps x C/group by the image.
 func (o *Transpose) product(n int) (*gemm.Product, error) {
 	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group,
-		PackedA: true, Near: !o.p.Reused, Part: n < o.p.M/o.p.Group}
+		Format: o.p.Format, PackedA: true, Near: !o.p.Reused, Part: n < o.p.M/o.p.Group}
 	if o.disjoint {
 		q.Clamp, q.Lo, q.Hi = o.p.Clamp, o.p.Lo, o.p.Hi
 		if o.p.Bias {
@@ -130,19 +132,25 @@ func (o *Transpose) FLOP() int64 {
 }
 
 // PackedLen returns how many floats the packed weights take.
-func (o *Transpose) PackedLen() int { return o.p.C * o.p.M / o.p.Group * volume(o.p.Kernel) }
+func (o *Transpose) PackedLen() int { return o.packedLen(o.p.M) }
+
+// packedLen is how many floats the packed weights of so many output channels take.
+func (o *Transpose) packedLen(channels int) int {
+	return o.p.Format.PackedALen(channels*volume(o.p.Kernel), o.p.C/o.p.Group)
+}
 
 // PackWeights packs w, C x M/group x kernel, into dst, which holds PackedLen floats.
 func (o *Transpose) PackWeights(dst, w []float32) {
-	if len(dst) < o.PackedLen() || len(w) < o.PackedLen() {
-		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d", len(w), len(dst),
-			o.PackedLen()))
+	m, c, taps := o.p.M/o.p.Group, o.p.C/o.p.Group, volume(o.p.Kernel)
+	if len(dst) < o.PackedLen() || len(w) < o.p.C*m*taps {
+		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w),
+			len(dst), o.p.C*m*taps, o.PackedLen()))
 	}
-	c, ld, taps := o.p.C/o.p.Group, o.p.M/o.p.Group*volume(o.p.Kernel), volume(o.p.Kernel)
 	for g := range o.p.Group {
-		for at := 0; at < ld; at += o.block * taps {
-			n := min(o.block*taps, ld-at)
-			gemm.F32.PackA(dst[(g*ld+at)*c:], w[g*c*ld+at:], n, c, ld, true)
+		for at := 0; at < m; at += o.block {
+			n := min(o.block, m-at)
+			o.p.Format.PackA(dst[o.packedLen(g*m+at):], w[(g*c*m+at)*taps:], n*taps, c, m*taps,
+				true)
 		}
 	}
 }
@@ -168,7 +176,7 @@ func (o *Transpose) Run(c int, args *Args, scratch []float32) {
 	}
 	columns, scratch := cut(scratch, size*taps*volume(p.In))
 	bias, scratch := cut(scratch, size*taps)
-	a := gemm.Args{A: args.W[(g*m+first)*taps*ch:], B: args.X[(n*p.C+g*ch)*volume(p.In):],
+	a := gemm.Args{A: args.W[o.packedLen(g*m+first):], B: args.X[(n*p.C+g*ch)*volume(p.In):],
 		C: columns, Bias: bias}
 	for i := range bias {
 		bias[i] = 0

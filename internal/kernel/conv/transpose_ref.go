@@ -14,12 +14,13 @@ func ReferenceTranspose(p TransposeParams, args *Args) {
 	for n := range p.N {
 		for ch := range p.C {
 			for i := range volume(p.In) {
-				x := float64(args.X[(n*p.C+ch)*volume(p.In)+i])
+				x := float64(p.Format.Round(args.X[(n*p.C+ch)*volume(p.In)+i]))
 				for k := range m * taps {
 					at, ok := o.referenceAt(i, k%taps)
 					if ok {
 						plane := n*p.M + ch/c*m + k/taps
-						sums[plane*volume(o.out)+at] += x * float64(args.W[ch*m*taps+k])
+						w := p.Format.Round(args.W[ch*m*taps+k])
+						sums[plane*volume(o.out)+at] += x * float64(w)
 					}
 				}
 			}

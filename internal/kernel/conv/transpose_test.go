@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 )
 
 func TestRandomTransposed(t *testing.T) {
@@ -20,6 +22,7 @@ func TestRandomTransposed(t *testing.T) {
 				p.In[2] += r.IntN(40)
 			}
 			p.Bias, p.Clamp, p.Lo, p.Hi = r.IntN(2) == 0, r.IntN(2) == 0, -0.5, 0.5
+			p.Format = gemm.Format(r.IntN(2))
 			op, err := NewTranspose(p)
 			if err != nil {
 				continue // pads larger than the output
@@ -30,7 +33,8 @@ func TestRandomTransposed(t *testing.T) {
 				return x
 			}
 			y, check := guarded(r, p.N*p.M*volume(op.Out()))
-			args := Args{X: floats(p.N * p.C * volume(p.In)), W: floats(op.PackedLen()),
+			args := Args{X: floats(p.N * p.C * volume(p.In)),
+				W:    floats(p.C * p.M / p.Group * volume(p.Kernel)),
 				Bias: floats(p.M), Y: make([]float32, len(y))}
 			ReferenceTranspose(p, &args)
 			want := args.Y
@@ -50,28 +54,30 @@ func TestRandomTransposed(t *testing.T) {
 // TestTransposedBlocks checks a transposed convolution whose channels are split into unequal
 // blocks.
 func TestTransposedBlocks(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 4))
-	p := TransposeParams{Window: Window{In: [3]int{1, 150, 160}, Kernel: [3]int{1, 2, 2},
-		Stride: [3]int{1, 2, 2}}, N: 1, C: 3, M: 5}
-	op, err := NewTranspose(p)
-	if err != nil {
-		t.Fatal(err)
+	for _, f := range []gemm.Format{gemm.F32, gemm.BF16} {
+		r := rand.New(rand.NewPCG(2, 4))
+		p := TransposeParams{Window: Window{In: [3]int{1, 150, 160}, Kernel: [3]int{1, 2, 2},
+			Stride: [3]int{1, 2, 2}}, N: 1, C: 6, M: 10, Group: 2, Format: f}
+		op, err := NewTranspose(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if op.last == nil {
+			t.Fatal("want unequal blocks")
+		}
+		x, _ := guarded(r, 6*150*160)
+		w, _ := guarded(r, 6*5*4)
+		args := Args{X: x, W: w, Y: make([]float32, 10*300*320)}
+		ReferenceTranspose(p, &args)
+		want := args.Y
+		args.W, args.Y = make([]float32, op.PackedLen()), make([]float32, len(want))
+		op.PackWeights(args.W, w)
+		scratch := make([]float32, op.ScratchLen())
+		for c := range op.Chunks() {
+			op.Run(c, &args, scratch)
+		}
+		compare(t, fmt.Sprint("blocks, format ", f), args.Y, want, 1e-5)
 	}
-	if op.last == nil {
-		t.Fatal("want unequal blocks")
-	}
-	x, _ := guarded(r, 3*150*160)
-	w, _ := guarded(r, op.PackedLen())
-	args := Args{X: x, W: w, Y: make([]float32, 5*300*320)}
-	ReferenceTranspose(p, &args)
-	want := args.Y
-	args.W, args.Y = make([]float32, len(w)), make([]float32, len(want))
-	op.PackWeights(args.W, w)
-	scratch := make([]float32, op.ScratchLen())
-	for c := range op.Chunks() {
-		op.Run(c, &args, scratch)
-	}
-	compare(t, "blocks", args.Y, want, 1e-5)
 }
 
 func BenchmarkTransposed(b *testing.B) {
