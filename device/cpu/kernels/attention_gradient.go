@@ -25,6 +25,9 @@ func attentionGradient(r *request) (compute.Kernel, error) {
 			return nil, nil
 		}
 	}
+	if !wants(r, 0) || !wants(r, 1) || !wants(r, 2) {
+		return nil, nil
+	}
 	of.params.Stats = true
 	g, err := attention.NewGradient(of.params)
 	if err != nil {

@@ -40,35 +40,33 @@ type GradientArgs struct {
 const mostGradientRows, mostGradientKeys = 128, 128
 
 // NewGradient plans the gradient of a call that has Stats: its Params, of which Lens, At, Left and
-// Right are not used. K and V must not be shared by batch entries. Errors are of kind [ErrParams].
+// Right are not used. There must be queries and keys, and K and V must not be shared by batch
+// entries. Errors are of kind [ErrParams].
 func NewGradient(p Params) (*Gradient, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if !p.Stats || p.Left >= 0 || p.Right >= 0 || p.Keys == 0 || p.Batch > 1 && p.K.Batch == 0 {
+	if !p.Stats || p.Left >= 0 || p.Right >= 0 || min(p.Heads, p.Queries, p.Keys) == 0 ||
+		p.Batch > 1 && p.K.Batch == 0 {
 		return nil, fmt.Errorf("%w: no gradient of such a call", ErrParams)
 	}
 	f, work := p.Format, 5*max(p.Size, p.ValueSize)
 	g := &Gradient{p: p, keys: split(p.Keys, mostGradientKeys, f.PanelColumns())}
 	g.rows = split(p.Queries, min(mostGradientRows, maxWork/(work*g.keys)), f.PanelRows())
-	g.down, g.across = ceilDiv(p.Queries, max(1, g.rows)), ceilDiv(p.Keys, g.keys)
+	g.down, g.across = ceilDiv(p.Queries, g.rows), ceilDiv(p.Keys, g.keys)
 	g.lenQ, g.lenY = f.PackedALen(g.rows, p.Size), f.PackedALen(g.rows, p.ValueSize)
 	g.lenK, g.lenV = f.PackedBLen(p.Size, g.keys), f.PackedBLen(p.ValueSize, g.keys)
 	g.lenBQ, g.lenBY = f.PackedBLen(g.rows, p.Size), f.PackedBLen(g.rows, p.ValueSize)
 	g.lenBK = f.PackedBLen(g.keys, p.Size)
 	g.lenT = max(f.PackedALen(g.rows, g.keys), f.PackedALen(g.keys, g.rows))
-	g.lenO, g.lenS = g.rows*p.ValueSize, g.rows*apart(g.keys)
+	// of fewer keys rows may lie further apart
+	g.lenO, g.lenS = g.rows*p.ValueSize, g.rows*max(apart(g.keys), apart(g.keys/32*32))
 	g.lenX = 3 * g.rows
 	return g, nil
 }
 
-// Phases returns the number of phases, 0 when there is nothing to compute.
-func (g *Gradient) Phases() int {
-	if g.down == 0 {
-		return 0
-	}
-	return g.p.Heads / g.p.KVHeads * max(g.down, g.across)
-}
+// Phases returns the number of phases.
+func (g *Gradient) Phases() int { return g.p.Heads / g.p.KVHeads * max(g.down, g.across) }
 
 // Chunks returns the number of independent pieces of work of each phase.
 func (g *Gradient) Chunks() int { return g.p.Batch * g.p.KVHeads * min(g.down, g.across) }
@@ -116,7 +114,7 @@ func (g *Gradient) Run(phase, c int, a *GradientArgs, scratch []float32) {
 	}
 	x.q, x.k, x.y, x.v = take(g.lenQ), take(g.lenK), take(g.lenY), take(g.lenV)
 	x.bq, x.by, x.bk = take(g.lenBQ), take(g.lenBY), take(g.lenBK)
-	x.t, x.o = take(g.lenT), take(g.lenO)
+	x.t, x.o = take(g.lenT), take(g.lenO)[:x.n*g.p.ValueSize]
 	x.s, x.d = take(g.lenS), take(g.lenS)
 	x.shift, x.late, x.mean = take(g.rows)[:x.n], take(g.rows)[:x.n], take(g.rows)[:x.n]
 	x.normalise()

@@ -202,3 +202,66 @@ func BenchmarkGradient(b *testing.B) {
 		})
 	}
 }
+
+// TestScoresFit: at every level there is room for the scores of a block of any number of keys.
+func TestScoresFit(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(6, 7))
+		for keys := range 600 {
+			p := gradientParams(84, keys+1, 1)
+			g, err := NewGradient(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := gradientArgs(t, r, p)
+			scratch := make([]float32, g.ScratchLen())
+			for phase := range g.Phases() {
+				for c := range g.Chunks() {
+					g.Run(phase, c, &a, scratch)
+				}
+			}
+		}
+	})
+}
+
+// gradientParams are those of a head whose vectors have so many elements.
+func gradientParams(queries, keys, size int) Params {
+	l := Layout{Batch: max(queries, keys) * size, Head: max(queries, keys) * size, Row: size}
+	return Params{Batch: 1, Heads: 1, KVHeads: 1, Queries: queries, Keys: keys, Size: size,
+		ValueSize: size, Q: l, K: l, V: l, Y: l, Scale: 1, Left: -1, Right: -1,
+		Hidden: float32(-inf), Stats: true}
+}
+
+// gradientArgs draws the data of a call of one head.
+func gradientArgs(t *testing.T, r *rand.Rand, p Params) (a GradientArgs) {
+	t.Helper()
+	n := p.Q.Head
+	a.Q, a.K, a.V, a.Y, a.DY = floats(r, n), floats(r, n), floats(r, n), floats(r, n), floats(r, n)
+	a.Stats = make([]float32, 2*p.Queries)
+	a.Y = run(t, r, p, a.Args)
+	a.DQ, a.DK, a.DV = untouched(n), untouched(n), untouched(n)
+	return a
+}
+
+// TestScratchDoesNotMatter: where the gradients of weights are beyond float32 only for keys that no
+// query sees, results are the same numbers whatever scratch held before.
+func TestScratchDoesNotMatter(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(6, 8))
+		p := gradientParams(5, 300, 1)
+		p.Causal, p.Added, p.Scale = true, true, 1e10
+		a := gradientArgs(t, r, p)
+		for i := range a.DY {
+			a.Q[i], a.DY[i], a.V[i] = 0, 1e18, 1e-18
+			if i >= 150 {
+				a.V[i] = 1e18
+			}
+		}
+		a.Y = run(t, r, p, a.Args)
+		for i, v := range runGradient(t, r, p, a).DK {
+			if v-v != 0 {
+				t.Fatalf("element %d by k is %g", i, v)
+			}
+		}
+	})
+}
