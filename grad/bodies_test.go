@@ -50,6 +50,29 @@ var withBodies = map[string]string{
 		}}
 		output %y
 		output %z`,
+	"If with attention": `%c = Greater@13 (%k, %zero)
+		%y = If@17 (%c | %x, %w) {then_branch=graph "t" captures 2 {
+			input %x: float64[2,2]
+			input %w: float64[2,2]
+			%m = weir:Attention@1 (%x, %w, %x) {scale=0.7}
+			output %m
+		}, else_branch=graph "e" captures 2 {
+			input %x: float64[2,2]
+			input %w: float64[2,2]
+			output %w
+		}}
+		output %y`,
+	"Loop of attention": `const %n: int64[] = {3}
+		%y = Loop@17 (%n, _, %x | %w) {body=graph "b" captures 1 {
+			input %i: int64[]
+			input %go: bool[]
+			input %v: float64[2,2]
+			input %w: float64[2,2]
+			%t = weir:Attention@1 (%v, %v, %w)
+			output %go
+			output %t
+		}}
+		output %y`,
 	"If in If": `%c = Greater@13 (%k, %zero)
 		%y = If@17 (%c | %x, %c) {then_branch=graph "t" captures 2 {
 			input %x: float64[2,2]
