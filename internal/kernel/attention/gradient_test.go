@@ -265,3 +265,26 @@ func TestScratchDoesNotMatter(t *testing.T) {
 		}
 	})
 }
+
+// TestBiasedAgain: keys that are hidden by place with a finite score count where a bias has raised
+// that again, in whole blocks of which no query sees a key, too.
+func TestBiasedAgain(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(6, 9))
+		p := gradientParams(5, 300, 3)
+		p.Causal, p.Hidden = true, -200
+		a := gradientArgs(t, r, p)
+		p.Bias.Given, a.Bias = true, make([]float32, p.Keys)
+		for i := p.Queries; i < p.Keys; i++ {
+			a.Bias[i] = 200 + float32(r.NormFloat64())
+		}
+		a.Y = run(t, r, p, a.Args)
+		want := a
+		want.DQ, want.DK, want.DV = untouched(p.Q.Head), untouched(p.K.Head), untouched(p.V.Head)
+		GradientReference(p, &want)
+		got := runGradient(t, r, p, a)
+		compareWithin(t, "by values", got.DV, want.DV, 1e-4)
+		compareWithin(t, "by keys", got.DK, want.DK, 1e-4)
+		compareWithin(t, "by queries", got.DQ[:p.Queries*p.Size], want.DQ[:p.Queries*p.Size], 1e-4)
+	})
+}
