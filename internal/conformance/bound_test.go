@@ -52,7 +52,7 @@ var freedoms = map[string]freedom{
 	"HardSwish": {ulps: 4.5, argument: 6e-8}, "Gelu": {ulps: 4.5, argument: 2e-7},
 
 	"MatMul": {sum: true, product: true}, "Gemm": {sum: true, product: true},
-	"Conv": {sum: true, product: true}, "ConvTranspose": {sum: true},
+	"Conv": {sum: true, product: true}, "ConvTranspose": {sum: true, product: true},
 	"Sum": {sum: true}, "Mean": {sum: true}, "ReduceSum": {sum: true}, "ReduceMean": {sum: true},
 	"ReduceL1": {sum: true}, "ReduceSumSquare": {sum: true}, "AveragePool": {sum: true},
 	"GlobalAveragePool": {sum: true}, "Einsum": {sum: true},
