@@ -84,3 +84,18 @@ func TestAmpLast(t *testing.T) {
 		}
 	}
 }
+
+// TestAmpFlowOfStats: of attention in bfloat16 the result comes down from a product and may wait in
+// 16 bits, and what its gradient computes weights from does not.
+func TestAmpFlowOfStats(t *testing.T) {
+	for _, precision := range []string{"", `, precision="bf16"`} {
+		g := marked(t, "%a = MatMul@13 (%x, %w)\n%y, %stats = weir:Attention@1 (%a, %x, %w) "+
+			`{scale=0.5`+precision+"}\noutput %y\noutput %stats")
+		f := newAmpFlow(g)
+		for _, v := range g.Outputs {
+			if want := v.Name == "y" && precision != ""; f.down[v] != want {
+				t.Errorf("%s%s comes down from a product: %v", v.Name, precision, !want)
+			}
+		}
+	}
+}
