@@ -105,6 +105,9 @@ func compareGradients(t *testing.T, r *rand.Rand, most int) {
 func TestGradientReference(t *testing.T) {
 	for calls, level := range map[int]func(*testing.T, func(*testing.T)){40: cputest.EachPath,
 		20: cputest.OnTiles} {
+		if testing.Short() { // emulated, calls of several blocks take long
+			calls /= 5
+		}
 		level(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(5, 7))
 			for i := range calls {
