@@ -16,16 +16,16 @@ import (
 // each of which no two chunks have a block in common: what chunks do not depend on each other, and
 // sums are added up in the order of phases, whoever runs the chunks.
 type Gradient struct {
-	p             Params
-	rows, keys    int // of a block
-	down, across  int // blocks of queries and of keys
-	lenQ, lenK    int // packed queries, and keys, as operands of the scores
-	lenY, lenV    int // packed gradients of results, and values, likewise
-	lenBQ, lenBY  int // packed as operands of sums over queries
-	lenBK         int // packed keys as operand of sums over keys
-	lenT          int // packed weights, or their gradients
-	lenO, lenS    int
-	lenBias, lenX int
+	p            Params
+	rows, keys   int // of a block
+	down, across int // blocks of queries and of keys
+	lenQ, lenK   int // packed queries, and keys, as operands of the scores
+	lenY, lenV   int // packed gradients of results, and values, likewise
+	lenBQ, lenBY int // packed as operands of sums over queries
+	lenBK        int // packed keys as operand of sums over keys
+	lenT         int // packed weights, or their gradients
+	lenO, lenS   int
+	lenX         int
 }
 
 // GradientArgs holds the data of one run. Results must not overlap the others.
