@@ -66,10 +66,12 @@ static inline bool lets_through(struct weir_header *h, struct weir_ticket *t)
 	return weir_gate_open(h) || (t->pass && weir_get(&h->gate) == t->pass);
 }
 
-/* gate_wait returns once the gate is open, *pass lets a launch through or a launch of f may pass it
- * closed; f is NULL for what may not. The agent is told once for each time that the process begins
- * to wait or the gate's value changes. */
-static void gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *pass)
+/* gate_wait returns once the gate is open, *pass lets a launch through, a launch of f may pass it
+ * closed or the context of the stream is found in an error, with which a launch fails at once; f is
+ * NULL for what may not pass, and s for a stream that is not known. The agent is told once for each
+ * time that the process begins to wait or the gate's value changes. */
+static void gate_wait(
+	struct weir_header *h, struct weir_stream *s, struct weir_function *f, uint32_t *pass)
 {
 	uint32_t told = 0, held = weir_hold_pause();
 	weir_pass_unwanted();
@@ -77,7 +79,7 @@ static void gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *
 	for (;;) {
 		uint32_t gate = weir_get(&h->gate);
 		*pass = take_pass(h, gate);
-		if (*pass || weir_gate_open(h))
+		if (*pass || weir_gate_open(h) || (s && weir_get(&s->dead)))
 			break;
 		/* the watcher, which sees to that, may be held up in the driver */
 		if (told && weir_agent_silent(h, weir_socket_open(), weir_now()))
@@ -255,7 +257,7 @@ static bool wait_for_turn(struct weir_ticket *t)
 		if (!lets_through(h, t)) {
 			waited = true;
 			if (!weir_passes(h, f))
-				gate_wait(h, f, &t->pass);
+				gate_wait(h, t->stream, f, &t->pass);
 			else if ((t->passes = weir_begin_pass(h)))
 				return true;
 			else /* what passed last may be behind what waits for this one */
@@ -301,7 +303,7 @@ bool weir_enter(
 	t->pass = 0;
 	if (weir_unlikely(!s)) {
 		if (!weir_gate_open(h))
-			gate_wait(h, NULL, &t->pass);
+			gate_wait(h, NULL, NULL, &t->pass);
 		return false;
 	}
 	struct weir_function *f = weir_function_of(key, size);
