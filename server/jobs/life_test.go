@@ -213,6 +213,17 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// endAmid ends the server while a row is computed, which leave lets go once no other will begin.
+func (p *place) endAmid(t *testing.T, leave chan<- struct{}) {
+	t.Helper()
+	closed := make(chan struct{})
+	go func() { p.jobs.Close(context.Background()); close(closed) }()
+	<-p.jobs.stop.Done()
+	leave <- struct{}{}
+	<-closed
+	p.end(t)
+}
+
 // TestAway: a job whose model is not served waits for it; with another version it does not go on,
 // and is tried again once the version is back.
 func TestAway(t *testing.T) {
@@ -221,8 +232,7 @@ func TestAway(t *testing.T) {
 	p := begin(t, dir, Options{}, d.source("double", 1))
 	j := p.double(t, t.Context(), "a", 50)
 	<-entered
-	leave <- struct{}{}
-	p.end(t)
+	p.endAmid(t, leave)
 	p = begin(t, dir, Options{}, models("digits")...)
 	got := p.until(t, j.ID, func(j *Job) bool { return strings.Contains(j.Reason, "waits") })
 	if got.State != Queued || got.Attempts != 0 || !strings.Contains(got.Reason, "double") {

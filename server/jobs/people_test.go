@@ -138,8 +138,7 @@ func TestLostRight(t *testing.T) {
 	j := p.double(t, auth.With(t.Context(), &auth.Account{Name: "ann", Grants: []auth.Grant{{
 		Pattern: "*", Rights: auth.Job}}}), "a", 50)
 	<-entered
-	leave <- struct{}{}
-	p.end(t)
+	p.endAmid(t, leave)
 	p = begin(t, dir, Options{May: func(account, _ string) bool { return account != "ann" }},
 		d.source("double", 1))
 	if got := p.ended(t, j.ID, Failed); !strings.Contains(got.Reason, "ann has no right") {
