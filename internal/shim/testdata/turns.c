@@ -158,6 +158,32 @@ static void other_pass(void)
 	is("with that", sent[WEIR_MSG_WANT], closed + 2);
 }
 
+static void fails_now(void)
+{
+	fails[0] = CUDA_ERROR_ILLEGAL_ADDRESS;
+	watcher_looks();
+	agent = open_gate;
+	agent_at = now_ns + 1000 * MS;
+}
+
+/* A launch that waits sees that its context fails, whoever finds that: the gate may stay closed. */
+static void dead_at_the_gate(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	launch(A, 3, 50 * MS);
+	uint32_t closed = close_gate();
+	agent = fails_now;
+	agent_at = now_ns + 5 * MS;
+	uint64_t from = now_ns;
+	struct weir_ticket t;
+	is("a launch that waits", weir_enter(&t, KEY(1), 1, B, 0), false);
+	is("at the gate, which is closed", header->gate, closed);
+	within("for (ms)", (now_ns - from) / MS, 5, 150);
+	is("waiting", slot->waiting, 0);
+	nothing_left();
+}
+
 /* A lease that is over closes the gate, if the agent lives and leaves it open. */
 static void lease_is_over(void)
 {
@@ -393,8 +419,8 @@ static void exits(void)
 
 #define CASES(X) \
 	X(dead_context) X(dead_in_flight) X(record_fails) X(void_pass) X(other_pass) \
-	X(lease_is_over) X(silent_agent) X(open_batches) X(busy_between_looks) X(looks_often) \
-	X(stalls_at_the_gate) X(exits)
+	X(dead_at_the_gate) X(lease_is_over) X(silent_agent) X(open_batches) \
+	X(busy_between_looks) X(looks_often) X(stalls_at_the_gate) X(exits)
 
 int main(int n, char **names)
 {
