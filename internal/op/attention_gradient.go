@@ -59,7 +59,7 @@ func attentionGradientFlops(c *Call, in, _ []Type) int64 {
 type attentionGradients struct {
 	*stacks
 	dy, y, stats []float64
-	w, dw        []float64    // of one query
+	w            []float64    // of one query
 	out          [3][]float64 // the gradients of Q, K and V
 }
 
@@ -73,8 +73,7 @@ func evalAttentionGradient(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	a := &attentionGradients{stacks: s, w: make([]float64, s.h[1].length),
-		dw: make([]float64, s.h[1].length)}
+	a := &attentionGradients{stacks: s, w: make([]float64, s.h[1].length)}
 	y := s.result()
 	shape := y.shapeLike(a.rank, a.first[3])
 	if a.dy, a.y, err = c.FloatsPairOf(AttentionGradientDY, AttentionGradientY,

@@ -10,7 +10,7 @@ import (
 // float16, as hardware that has it stores them, and what is lost there is lost here. A gradient
 // below 2^-24 becomes zero and one above 65504 infinite, which is what scales of losses are for.
 //
-//	MatMul(a, b)  =  up(down(MatMul(up(down(a)), up(down(b)))))     likewise Conv and Gemm
+//	MatMul(a, b)  =  up(down(MatMul(up(down(a)), up(down(b)))))     likewise other products
 //
 //	down: Cast to float16, up: Cast to float32
 //

@@ -240,17 +240,10 @@ func (k *attentionKernel) ScratchBytes(workers int) int {
 // Bind implements Kernel.
 func (k *attentionKernel) Bind(b compute.Binding) compute.Task {
 	t := &attentionTask{of: k, scratch: perWorker(b)}
-	t.args.Q, t.args.Y = tensor.As[float32](b.In[op.AttentionQ]), tensor.As[float32](b.Out[0])
-	t.args.K, t.args.V = tensor.As[float32](b.In[op.AttentionK]), tensor.As[float32](
-		b.In[op.AttentionV])
+	t.args = k.operands(b.In)
+	t.args.Y = tensor.As[float32](b.Out[0])
 	if k.cached {
 		t.args.K, t.args.V = tensor.As[float32](b.Out[1]), tensor.As[float32](b.Out[2])
-	}
-	if k.keep >= 0 {
-		t.args.Keep = b.In[k.keep].Data
-	}
-	if k.bias >= 0 {
-		t.args.Bias = tensor.As[float32](b.In[k.bias])
 	}
 	if k.params.Stats {
 		t.args.Stats = tensor.As[float32](b.Out[1])
@@ -270,6 +263,19 @@ func (k *attentionKernel) Bind(b compute.Binding) compute.Task {
 		t.fills = append(t.fills, f)
 	}
 	return t
+}
+
+// operands are queries, keys, values and what masks, as inputs hold them.
+func (k *attentionKernel) operands(in []*tensor.Tensor) (a attention.Args) {
+	a.Q, a.K = tensor.As[float32](in[op.AttentionQ]), tensor.As[float32](in[op.AttentionK])
+	a.V = tensor.As[float32](in[op.AttentionV])
+	if k.keep >= 0 {
+		a.Keep = in[k.keep].Data
+	}
+	if k.bias >= 0 {
+		a.Bias = tensor.As[float32](in[k.bias])
+	}
+	return a
 }
 
 type attentionTask struct {

@@ -49,15 +49,9 @@ func (k *attentionGradientKernel) Bind(b compute.Binding) compute.Task {
 	t := &attentionGradientTask{op: k.op, scratch: perWorker(b)}
 	float := func(i int) []float32 { return tensor.As[float32](b.In[i]) }
 	a := &t.args
-	a.Q, a.K, a.V = float(op.AttentionQ), float(op.AttentionK), float(op.AttentionV)
+	a.Args = k.of.operands(b.In)
 	a.DY, a.Y = float(op.AttentionGradientDY), float(op.AttentionGradientY)
 	a.Stats = float(op.AttentionGradientStats)
-	if k.of.keep >= 0 {
-		a.Keep = b.In[k.of.keep].Data
-	}
-	if k.of.bias >= 0 {
-		a.Bias = float(k.of.bias)
-	}
 	for i, p := range []*[]float32{&a.DQ, &a.DK, &a.DV} {
 		*p = tensor.As[float32](b.Out[i])
 	}

@@ -24,8 +24,8 @@ type Gradient struct {
 	lenBQ, lenBY int // packed as operands of sums over queries
 	lenBK        int // packed keys as operand of sums over keys
 	lenT         int // packed weights, or their gradients
-	lenO, lenS   int
-	lenX         int
+	lenO, lenS   int // gradients of results, and scores or their gradients
+	lenX         int // what is added for each query
 }
 
 // GradientArgs holds the data of one run. Results must not overlap the others.
