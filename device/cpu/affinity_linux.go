@@ -45,6 +45,16 @@ func (a affinity) restore() {
 	}
 }
 
+// without returns the mask less a processor, or none where nothing would be left or it is not there.
+func (a affinity) without(cpu int) affinity {
+	if a.set == nil || !a.set.IsSet(cpu) || a.set.Count() < 2 {
+		return affinity{}
+	}
+	less := slices.Clone(a.set)
+	less.Clear(cpu)
+	return affinity{less}
+}
+
 // pinThread ties the calling thread to these processors, at least one. A system that refuses is
 // left as it is: pinning is a matter of speed only.
 func pinThread(cpus []int) {

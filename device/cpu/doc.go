@@ -20,6 +20,10 @@
 // A Device and a Pool are safe for concurrent use. Several goroutines may run regions on one pool
 // at the same time; a region's chunks run in any order on any worker.
 //
+// A worker that finds itself on the processor of its region's caller leaves it, where the system
+// says which processor that is without being called (Linux on amd64): systems leave two threads
+// that compute on one processor for milliseconds, beside others that wake often.
+//
 // # Processors of the Go scheduler
 //
 // Workers of a Pool spin for a short while between regions, so each holds one of the Go scheduler's

@@ -80,6 +80,7 @@ type Pool struct {
 
 	slots   []slot          // maxRegions of them, or none if there are no workers
 	tokens  []chan struct{} // by worker
+	moved   []time.Time     // by worker, which alone uses it: when it last left its caller's processor
 	threads int
 	spin    time.Duration
 	cpus    []int // empty: do not pin
@@ -107,6 +108,7 @@ func NewPool(opts PoolOptions) *Pool {
 	for w := range p.tokens {
 		p.tokens[w] = make(chan struct{}, 1)
 	}
+	p.moved = make([]time.Time, p.threads)
 	words := (p.threads + 63) / 64
 	p.parked = make([]atomic.Uint64, words)
 	p.slots = make([]slot, maxRegions)

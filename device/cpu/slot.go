@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/fault"
 )
 
@@ -36,7 +37,8 @@ type slot struct {
 	settled atomic.Int64
 	waiting atomic.Bool // the caller sleeps until a worker settles
 	quiet   chan struct{}
-	_       [lineBytes - 24]byte
+	at      atomic.Int32 // 1 + the processor that the caller began its last chunk on, or 0
+	_       [lineBytes - 28]byte
 
 	// Written by the caller while no worker is inside. A worker reads them between its claim and
 	// its settling, which orders the accesses.
@@ -149,6 +151,7 @@ func (s *slot) help(w int) {
 		return
 	}
 	for {
+		apart(int(s.at.Load())-1, &s.pool.moved[w])
 		s.chunk(i, w)
 		if s.halted() {
 			s.stop()
@@ -258,9 +261,17 @@ func (s *slot) round(n, next int, fresh bool) int {
 		}
 		asked = false
 		s.own++
+		s.locate()
 		s.chunk(i, 0)
 	}
 	return s.quiesce()
+}
+
+// locate says where the caller is, for workers.
+func (s *slot) locate() {
+	if at := int32(cpuinfo.Place() + 1); s.pool != nil && at != s.at.Load() {
+		s.at.Store(at)
+	}
 }
 
 // publish opens the region from chunk next on.

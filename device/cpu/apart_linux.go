@@ -1,0 +1,38 @@
+package cpu
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+)
+
+// apartEvery is how often a worker moves at most. A move is three system calls and a switch of
+// threads, some 30 us.
+const apartEvery = time.Millisecond
+
+// apart moves the calling thread off the processor at, where the caller of its region is. Linux
+// looks for threads of others as a processor runs out of its own only where it has been idle for
+// long enough on average (sched_balance_newidle): beside threads that sleep and wake often, such as
+// those that answer requests, two threads that compute stay on one processor for milliseconds while
+// another is idle.
+//
+// moved is when the worker last tried. A thread that is tied to one processor stays there.
+func apart(at int, moved *time.Time) {
+	if at < 0 || cpuinfo.Place() != at {
+		return
+	}
+	now := time.Now()
+	if now.Sub(*moved) < apartEvery {
+		return
+	}
+	*moved = now
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := threadMask()
+	if elsewhere := mask.without(at); elsewhere.set != nil {
+		elsewhere.restore()
+		mask.restore()
+
+	}
+}

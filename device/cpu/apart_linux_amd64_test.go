@@ -1,0 +1,105 @@
+package cpu
+
+import (
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+)
+
+// stacked is a region whose worker is put onto its caller's processor, and then looks where it is.
+type stacked struct {
+	joined  atomic.Bool
+	at      atomic.Int32 // where the worker found itself in its second chunk
+	free    atomic.Bool  // whether it could be anywhere then
+	counted atomic.Int32
+}
+
+func (s *stacked) Chunk(_, worker int) {
+	switch {
+	case worker == 0: // keeps its processor busy while the worker has a chunk to claim
+		for began := time.Now(); s.counted.Load() < 2 && time.Since(began) < time.Second; {
+			backOff(0)
+		}
+	case s.counted.Add(1) == 1:
+		runtime.LockOSThread()
+		mask := threadMask()
+		pinThread(allowedCPUs()[:1])
+		mask.restore()
+		runtime.UnlockOSThread()
+		s.joined.Store(cpuinfo.Place() == allowedCPUs()[0])
+	default:
+		s.at.Store(int32(cpuinfo.Place()))
+		s.free.Store(slices.Equal(cpusOfThread(), allowedCPUs()))
+	}
+}
+
+func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
+	allowed := allowedCPUs()
+	if cpuinfo.Place() < 0 || len(allowed) < 2 {
+		t.Skip("there is one processor, or its number is not to be had")
+	}
+	p := newTestPool(t, PoolOptions{Threads: 2})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := threadMask()
+	pinThread(allowed[:1])
+	defer mask.restore()
+	left, stayed := 0, 0
+	for range 20 {
+		s := &stacked{}
+		p.moved[1] = time.Time{} // it may move again
+		if err := p.Run(t.Context(), nil, 3, s); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case !s.joined.Load() || s.counted.Load() < 2:
+			continue
+		case !s.free.Load():
+			t.Fatal("a worker that has left its caller's processor is tied")
+		case int(s.at.Load()) == allowed[0]:
+			stayed++
+		default:
+			left++
+		}
+	}
+	if stayed > left {
+		t.Errorf("a worker on its caller's processor left it %d times and stayed %d times", left,
+			stayed)
+	}
+	if got := cpusOfThread(); !slices.Equal(got, allowed[:1]) {
+		t.Errorf("the caller is tied to %v, want %v", got, allowed[:1])
+	}
+}
+
+func TestWorkerThatIsTiedStays(t *testing.T) {
+	if cpuinfo.Place() < 0 || len(allowedCPUs()) < 2 {
+		t.Skip("there is one processor, or its number is not to be had")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := threadMask()
+	defer mask.restore()
+	pinThread(allowedCPUs()[1:2])
+	var moved time.Time
+	apart(allowedCPUs()[1], &moved)
+	if got := cpusOfThread(); len(got) != 1 || got[0] != allowedCPUs()[1] {
+		t.Errorf("a thread tied to processor %d is tied to %v", allowedCPUs()[1], got)
+	}
+}
+
+func TestPlace(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := threadMask()
+	defer mask.restore()
+	for _, c := range allowedCPUs() {
+		pinThread([]int{c})
+		if got := cpuinfo.Place(); got != c && got != -1 {
+			t.Errorf("a thread tied to processor %d is on %d", c, got)
+		}
+	}
+}
