@@ -33,6 +33,5 @@ func apart(at int, moved *time.Time) {
 	if elsewhere := mask.without(at); elsewhere.set != nil {
 		elsewhere.restore()
 		mask.restore()
-
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 // stacked is a region whose worker is put onto its caller's processor, and then looks where it is.
 type stacked struct {
+	moved   *time.Time // of the worker
 	joined  atomic.Bool
 	at      atomic.Int32 // where the worker found itself in its second chunk
 	free    atomic.Bool  // whether it could be anywhere then
@@ -30,6 +31,7 @@ func (s *stacked) Chunk(_, worker int) {
 		pinThread(allowedCPUs()[:1])
 		mask.restore()
 		runtime.UnlockOSThread()
+		*s.moved = time.Time{} // it may move again
 		s.joined.Store(cpuinfo.Place() == allowedCPUs()[0])
 	default:
 		s.at.Store(int32(cpuinfo.Place()))
@@ -50,8 +52,7 @@ func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
 	defer mask.restore()
 	left, stayed := 0, 0
 	for range 20 {
-		s := &stacked{}
-		p.moved[1] = time.Time{} // it may move again
+		s := &stacked{moved: &p.moved[1]}
 		if err := p.Run(t.Context(), nil, 3, s); err != nil {
 			t.Fatal(err)
 		}
