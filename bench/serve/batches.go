@@ -25,6 +25,7 @@ type batching struct {
 	Offline float64       `json:"offline_rows_per_s"` // of the best size of batches, in process
 	Size    int           `json:"offline_size"`
 	Served  float64       `json:"served_rows_per_s"` // of clients that ask for a row each
+	Echo    float64       `json:"echo_rows_per_s"`   // of the same who ask for an empty answer
 	Alone   traffic.Times `json:"alone_ms"`          // of one client
 	Without traffic.Times `json:"alone_unbatched_ms"`
 }
@@ -54,6 +55,9 @@ func (r *results) together(rounds int, length time.Duration) error {
 		r.Batching = append(r.Batching, b)
 		r.Claims.Check("batches: rows a second, of the best offline", b.Served/b.Offline, 0.9,
 			false)
+		// who asks and what carries it take their part of the same cores
+		r.Claims.Check("batches: rows a second, of what an echo and the best offline allow",
+			b.Served*(1/b.Echo+1/b.Offline), 0.9, false)
 		r.Claims.Check("batches: p50 of a client that is alone, of that without batches",
 			b.Alone.P50/b.Without.P50, 1.02, true)
 	}
@@ -90,8 +94,11 @@ func (b *batching) offline(file []byte, length time.Duration) error {
 	return nil
 }
 
-// served asks a server that puts requests together, and then one that does not.
+// served asks an echo, a server that puts requests together, and then one that does not.
 func (b *batching) served(file []byte, length time.Duration) error {
+	if err := b.echo(length); err != nil {
+		return err
+	}
 	for _, most := range []int{server.DefaultBatch, 1} {
 		w := &world{}
 		ask, err := w.layers(file, most)
@@ -106,6 +113,25 @@ func (b *batching) served(file []byte, length time.Duration) error {
 	return nil
 }
 
+// echo asks who does nothing for the same rows.
+func (b *batching) echo(length time.Duration) error {
+	w := &world{}
+	defer w.end()
+	at, err := w.nothing()
+	if err != nil {
+		return err
+	}
+	ask, err := w.row(at)
+	if err != nil {
+		return err
+	}
+	all, err := run(traffic.Plan{Clients: crowd, Duration: length, Timeout: time.Minute}, ask)
+	if err == nil {
+		b.Echo = all.PerSecond
+	}
+	return err
+}
+
 func (b *batching) ask(ask traffic.Ask, most int, length time.Duration) error {
 	one, err := run(traffic.Plan{Clients: 1, Duration: length, Timeout: time.Minute}, ask)
 	if err != nil || most == 1 {
@@ -114,7 +140,9 @@ func (b *batching) ask(ask traffic.Ask, most int, length time.Duration) error {
 	}
 	b.Alone = one.Latency
 	all, err := run(traffic.Plan{Clients: crowd, Duration: 2 * length, Timeout: time.Minute}, ask)
-	b.Served = all.PerSecond
+	if err == nil {
+		b.Served = all.PerSecond
+	}
 	return err
 }
 
@@ -139,14 +167,17 @@ func (w *world) layers(file []byte, most int) (traffic.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.Dial(context.Background(), at, "", nil)
+	return w.row(at)
+}
+
+// row asks a server for a row.
+func (w *world) row(at string) (traffic.Ask, error) {
+	p, err := client.PrepareCall("layers", "", &oip.Request{Inputs: []oip.Input{{Name: "x",
+		Tensor: tensor.From(make([]float32, width), 1, width)}}})
 	if err != nil {
 		return nil, err
 	}
-	w.ends = append(w.ends, c.Close)
-	p, err := client.PrepareCall("layers", "", &oip.Request{Inputs: []oip.Input{{Name: "x",
-		Tensor: tensor.From(make([]float32, width), 1, width)}}})
-	return func(ctx context.Context) error { return c.Send(ctx, p) }, err
+	return w.calls(at, p)
 }
 
 // learned waits until a server knows how it puts the requests of a model together.

@@ -176,16 +176,7 @@ func (w *world) overGRPC(s *server.Server, r *oip.Request, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	nothing := grpc.NewServer(grpc.UnknownServiceHandler(
-		func(_ any, stream grpc.ServerStream) error {
-			m := &pb.ModelInferRequest{}
-			if err := stream.RecvMsg(m); err != nil {
-				return err
-			}
-			return stream.SendMsg(&pb.ModelInferResponse{})
-		}))
-	w.ends = append(w.ends, nothing.Stop)
-	echo, err := w.listen(nothing.Serve)
+	echo, err := w.nothing()
 	if err != nil {
 		return err
 	}
@@ -193,18 +184,34 @@ func (w *world) overGRPC(s *server.Server, r *oip.Request, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	ask := func(at string) (traffic.Ask, error) {
-		c, err := client.Dial(context.Background(), at, "", nil)
-		if err != nil {
-			return nil, err
-		}
-		w.ends = append(w.ends, c.Close)
-		return func(ctx context.Context) error { return c.Send(ctx, p) }, nil
-	}
-	e, err := ask(echo)
-	i, err2 := ask(at)
+	e, err := w.calls(echo, p)
+	i, err2 := w.calls(at, p)
 	w.ways = append(w.ways, way{"gRPC", e, i})
 	return errors.Join(err, err2)
+}
+
+// nothing serves an empty answer to each call, over gRPC.
+func (w *world) nothing() (at string, err error) {
+	s := grpc.NewServer(grpc.UnknownServiceHandler(
+		func(_ any, stream grpc.ServerStream) error {
+			m := &pb.ModelInferRequest{}
+			if err := stream.RecvMsg(m); err != nil {
+				return err
+			}
+			return stream.SendMsg(&pb.ModelInferResponse{})
+		}))
+	w.ends = append(w.ends, s.Stop)
+	return w.listen(s.Serve)
+}
+
+// calls returns how the server at an address is asked over gRPC.
+func (w *world) calls(at string, p *client.PreparedCall) (traffic.Ask, error) {
+	c, err := client.Dial(context.Background(), at, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	w.ends = append(w.ends, c.Close)
+	return func(ctx context.Context) error { return c.Send(ctx, p) }, nil
 }
 
 // overload asks for twice what can be done.
