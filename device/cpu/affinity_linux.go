@@ -45,7 +45,7 @@ func (a affinity) restore() {
 	}
 }
 
-// without returns the mask less a processor, or none where nothing would be left or it is not there.
+// without returns the mask less a processor, or none where that is not in it, or all that is.
 func (a affinity) without(cpu int) affinity {
 	if a.set == nil || !a.set.IsSet(cpu) || a.set.Count() < 2 {
 		return affinity{}

@@ -80,7 +80,7 @@ type Pool struct {
 
 	slots   []slot          // maxRegions of them, or none if there are no workers
 	tokens  []chan struct{} // by worker
-	moved   []time.Time     // by worker, which alone uses it: when it last left its caller's processor
+	moved   []time.Time     // by worker, who alone uses it: when it last left a caller's processor
 	threads int
 	spin    time.Duration
 	cpus    []int // empty: do not pin
