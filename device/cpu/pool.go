@@ -50,13 +50,10 @@ const (
 	spinTurns     = 1 << 10
 	yieldTurns    = 1 << 9
 	goschedTurns  = 4
-	// A worker without work offers its scheduler processor so often from the beginning: on a
-	// machine of few cores other goroutines wait for it, such as those that answer requests.
+	// A worker without work offers its scheduler processor and its core so often from the
+	// beginning: on a machine of few cores other goroutines wait for them, such as those that
+	// answer requests, and where there are more scheduler processors than cores, their threads.
 	offerTurns = 16
-	// After so many turns it offers its core as often, too: where there are more scheduler
-	// processors than cores, a thread that is to answer a request waits for a core. Serial
-	// stretches of a forward pass are mostly shorter.
-	politeTurns = 1 << 7
 )
 
 // Pool runs parallel loops on a fixed set of worker threads. The goroutine that calls [Pool.Run]
@@ -300,9 +297,7 @@ func (p *Pool) next(from, w int) int {
 		}
 		if turn%offerTurns == offerTurns-1 {
 			runtime.Gosched()
-			if turn >= politeTurns {
-				yieldThread()
-			}
+			yieldThread()
 		}
 		backOff(turn)
 	}
