@@ -47,11 +47,53 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestChainLeaves leaves results that something else reads, operands that are no single numbers,
-// and arithmetic that nothing rounds.
+// TestChainTakesRounding takes the rounding of a product whose result nothing else reads.
+func TestChainTakesRounding(t *testing.T) {
+	for seed := range uint64(4) {
+		b, x := gridNet(t, seed)
+		y := b.sixteen(b.add("Conv", nil, x, b.scale(0.1, 4, 6, 1, 1)))
+		z := b.swish(y)
+		if seed%2 == 1 {
+			z = b.add("Max", nil, z, y)
+		}
+		before, after, text := b.done(z, pass.Options{Check: true})
+		if strings.Contains(text, "activation") == (seed%2 == 0) ||
+			!strings.Contains(text, "weir:Chain") {
+			t.Fatalf("seed %d: became\n%v", seed, b.g)
+		}
+		closeTo(t, after, before, 0.0011)
+	}
+}
+
+// TestChainOfOperands adds and multiplies by other values in the chain, as many as it may have, and
+// gives the same bits.
+func TestChainOfOperands(t *testing.T) {
+	for seed := range uint64(6) {
+		b, x := gridNet(t, seed)
+		r := b.add("Sigmoid", nil, b.add("Neg", nil, x))
+		y := b.sixteen(x)
+		for i := range seed {
+			with := r
+			if i%2 == 1 {
+				with = b.scale(1, 6, 1, 1)
+			}
+			y = b.sixteen(b.add([]string{"Add", "Mul"}[i%2], nil, with, y))
+		}
+		y = b.sixteen(b.add("Sigmoid", nil, y))
+		before, after, text := b.done(y, pass.Options{Check: true})
+		if n := strings.Count(text, "weir:Chain"); n != 1+int(seed)/op.MaxChained {
+			t.Fatalf("seed %d: %d chains\n%v", seed, n, b.g)
+		}
+		if !tensor.Equal(before, after) {
+			t.Fatalf("seed %d: got %v, want %v", seed, after, before)
+		}
+	}
+}
+
+// TestChainLeaves leaves results that something else reads, operands that are larger, and arithmetic that nothing rounds.
 func TestChainLeaves(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "read": false, "output": false,
-		"vector": false, "larger": false, "unrounded": false, "divided": false,
+		"vector": true, "larger": false, "unrounded": false, "divided": false,
 		"both": false} {
 		b, x := gridNet(t, 7)
 		var y *graph.Value

@@ -105,9 +105,24 @@ func startActivation(s *scope) rule {
 func withActivation(attrs op.Attrs, name string, params []float32) op.Attrs {
 	attrs = append(slices.Clone(attrs), op.StringAttr("activation", name))
 	for i, p := range params {
-		attrs = append(attrs, op.FloatAttr("activation_"+[]string{"alpha", "beta", "gamma"}[i], p))
+		attrs = append(attrs, op.FloatAttr(activationParams[i], p))
 	}
 	return attrs
+}
+
+// activationParams are the attributes of an activation's parameters.
+var activationParams = []string{"activation_alpha", "activation_beta", "activation_gamma"}
+
+// withoutActivation are the attributes of a fused operator but for those of its activation, and the
+// parameters of that, all of which are given.
+func withoutActivation(attrs op.Attrs) (rest op.Attrs, params []float32) {
+	rest = slices.DeleteFunc(slices.Clone(attrs), func(a op.Attr) bool {
+		return a.Name == "activation" || slices.Contains(activationParams, a.Name)
+	})
+	for _, name := range activationParams {
+		params = append(params, attrs.Float(name, 0))
+	}
+	return rest, params
 }
 
 // passingView returns the view that computes v when nothing else reads it, nil when there is none.

@@ -47,6 +47,9 @@ func startQDQ(s *scope) rule {
 			if p := s.gridConv(n); p != nil {
 				return p
 			}
+			if p := s.gridProduct(n); p != nil {
+				return p
+			}
 			return s.scaledGridConv(n)
 		}
 		if o, err := n.Op(); err == nil && n.In[0].IsConst() {

@@ -371,23 +371,82 @@ func genTable(r source, key opKey) *sample {
 	return s
 }
 
-// genChain makes weir:Chain of up to eight links, over more elements than are computed at a time.
+// genChain makes weir:Chain of up to eight links, some of which take other operands, over more
+// elements than are computed at a time.
 func genChain(r source, key opKey) *sample {
+	if r.one(4) {
+		return genTabledChain(r, key)
+	}
+	x := r.floats(1+r.IntN(3), 1+r.IntN(700))
+	s := r.call(key, nil, x)
+	s.exact = true
 	var links []op.Link
 	var values []float32
 	for range 1 + r.IntN(8) {
-		link := op.Link(r.IntN(int(op.LinkGrid) + 1))
+		link := op.Link(r.IntN(int(op.LinkBy) + 1))
 		v := [op.LinkNumbers]float32{float32(r.IntN(9)-4) / 4, float32(2 + r.IntN(3))}
 		switch link {
 		case op.LinkDiv:
 			v[0] = 1.5
 		case op.LinkGrid:
 			v = [op.LinkNumbers]float32{0.25, -100, 155}
+		case op.LinkSigmoid:
+			s.exact = false
+		case op.LinkPlus, op.LinkBy:
+			if v[0] = float32(len(s.in)); len(s.in) == op.MaxChained {
+				v[0] = 1
+				break
+			}
+			s.in = append(s.in, r.floats(r.broadcastTo(x.Shape)...))
+			s.constant = append(s.constant, r.one(2))
 		}
 		links, values = append(links, link), append(values, v[:]...)
 	}
-	s := r.call(key, op.LinksAttrs(links, values), r.floats(1+r.IntN(3), 1+r.IntN(700)))
+	s.exact = s.exact || !slices.Contains(links, op.LinkGrid) // after which a digit is a step
+	s.call.Attrs, s.call.NumIn = op.LinksAttrs(links, values), len(s.in)
+	if slices.Contains(links, op.LinkSigmoid) {
+		s.exact, s.atol = false, 0.3
+	}
+	return s
+}
+
+// genTabledChain makes a chain that is looked up: of links that begin and end with 16 bits, over
+// many elements, maybe with an operand before or after them.
+func genTabledChain(r source, key opKey) *sample {
+	x := r.floats(1+r.IntN(3), leastTabled+r.IntN(3000))
+	if r.one(6) {
+		x.Data[3], x.Data[2] = 0x7f, 0xff // NaN
+	}
+	var links []op.Link
+	var values []float32
+	add := func(l op.Link, v ...float32) {
+		links = append(links, l)
+		values = append(values, append(v, make([]float32, op.LinkNumbers-len(v))...)...)
+	}
+	grid := func() {
+		lo := -float32(r.IntN(1 << 16))
+		add(op.LinkGrid, 1e-4*(1+r.Float32()), lo, lo+math.MaxUint16)
+	}
+	s := r.call(key, nil, x)
+	operand := func() {
+		if r.one(2) {
+			add(op.LinkPlus, float32(len(s.in)))
+			s.in = append(s.in, r.floats(r.broadcastTo(x.Shape)...))
+			s.constant = append(s.constant, false)
+		}
+	}
+	operand()
+	for i := range 5 {
+		if grid(); i == 1 && !r.one(8) {
+			add(op.LinkKeep)
+		}
+		add([]op.Link{op.LinkMul, op.LinkAdd, op.LinkDiv}[r.IntN(3)], 1+r.Float32())
+	}
+	add(op.LinkTimes)
+	grid()
+	operand()
 	s.exact = true
+	s.call.Attrs, s.call.NumIn = op.LinksAttrs(links, values), len(s.in)
 	return s
 }
 

@@ -33,7 +33,7 @@ var unaryKernels = map[opKey]builder{
 	{"", "Clip"}:        unary(clip),
 	{"", "Gelu"}:        unary(gelu),
 	{"weir", "Silu"}:    unary(always(vec.Silu)),
-	{"weir", "Chain"}:   unary(chain),
+	{"weir", "Chain"}:   chain,
 	{"", "Swish"}:       unary(swish),
 	{"", "Floor"}:       unary(always(vec.Floor)),
 	{"", "Ceil"}:        unary(always(vec.Ceil)),

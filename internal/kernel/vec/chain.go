@@ -17,6 +17,7 @@ const (
 	stepClip
 	stepGrid
 	stepPlain // a grid that Grid computes by its definition
+	stepSigmoid
 )
 
 // KeepLink keeps y for [TimesLink], in place of x.
@@ -47,6 +48,9 @@ func GridLink(scale, lo, hi float32) Link {
 	return l
 }
 
+// SigmoidLink is [Sigmoid].
+func SigmoidLink() Link { return Link{step: stepSigmoid} }
+
 // chainPiece is how many elements go through a chain step by step: they stay in the first cache.
 const chainPiece = 512
 
@@ -54,6 +58,10 @@ const chainPiece = 512
 // named after, and writes what comes out to dst, which may be x.
 func Chain(dst, x []float32, links []Link) {
 	x = x[:len(dst)]
+	if len(links) == 1 && links[0].step != stepTimes {
+		links[0].apply(dst, x, nil)
+		return
+	}
 	n := chainBlocks(dst, x, links)
 	dst, x = dst[n:], x[n:]
 	var kept [chainPiece]float32
@@ -67,23 +75,32 @@ func Chain(dst, x []float32, links []Link) {
 // chainOfPiece computes the links, of which a TimesLink takes what is kept.
 func chainOfPiece(y, x, kept []float32, links []Link) {
 	copy(kept, x)
-	copy(y, x)
 	for i := range links {
-		switch l := &links[i]; l.step {
-		case stepKeep:
-			copy(kept, y)
-		case stepTimes:
-			Mul(y, y, kept)
-		case stepAdd:
-			AddScalar(y, y, l.a)
-		case stepMul:
-			MulScalar(y, y, l.a)
-		case stepDiv:
-			DivScalar(y, y, l.a)
-		case stepClip:
-			Clip(y, y, l.lo, l.hi)
-		default:
-			Grid(y, y, l.a, l.lo, l.hi)
-		}
+		links[i].apply(y, x, kept)
+		x = y
+	}
+	copy(y, x) // where there are no links
+}
+
+// apply computes one link.
+func (l *Link) apply(y, x, kept []float32) {
+	switch l.step {
+	case stepKeep:
+		copy(kept, x)
+		copy(y, x)
+	case stepTimes:
+		Mul(y, x, kept)
+	case stepAdd:
+		AddScalar(y, x, l.a)
+	case stepMul:
+		MulScalar(y, x, l.a)
+	case stepDiv:
+		DivScalar(y, x, l.a)
+	case stepClip:
+		Clip(y, x, l.lo, l.hi)
+	case stepSigmoid:
+		Sigmoid(y, x)
+	default:
+		Grid(y, x, l.a, l.lo, l.hi)
 	}
 }

@@ -16,7 +16,9 @@ func randomLinks(r *rand.Rand) (links []Link, plain []func(y, kept float32) (flo
 	}
 	for range 1 + r.IntN(18) {
 		a := []float32{3, -0.25, 1.5, 6, 0.1, float32(math.Inf(1)), 1e-38}[r.IntN(7)]
-		switch r.IntN(8) {
+		switch r.IntN(9) {
+		case 8:
+			do(SigmoidLink(), func(y float32) float32 { return one(Sigmoid, y) })
 		case 0:
 			do(AddLink(a), func(y float32) float32 { return y + a })
 		case 1:

@@ -3,6 +3,7 @@ package vec
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -121,4 +122,25 @@ func TestGridOfAnyScale(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLookupWords looks up each element in any length, and writes nothing beyond.
+func TestLookupWords(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 6))
+	var table [1 << 16]uint16
+	for i := range table {
+		table[i] = uint16(r.Uint32())
+	}
+	for n := range 70 {
+		x, want := make([]uint16, n+1), make([]uint16, n+1)
+		for i := range x {
+			x[i] = uint16(r.Uint32())
+			if want[i] = x[i]; i < n {
+				want[i] = table[x[i]]
+			}
+		}
+		if LookupWords(x[:n], &table); !slices.Equal(x, want) {
+			t.Fatalf("%d elements: %v, want %v", n, x, want)
+		}
+	}
 }
