@@ -18,6 +18,10 @@ import (
 //	                             (one scale: see epilogue.go)
 //	Grid(Clip(y))           =  Grid(y)
 //	                             (where saturation clips as far; likewise Relu: see qdq.go)
+//	Grid(Resize(x))         =  Resize(Grid(x))
+//	                             (to the nearest of fewer elements, on one scale)
+//	Grid(Concat(x, ...))    =  Concat(Grid(x), ...)
+//	                             (on one scale)
 //
 // That is what is left of quantised models where no kernel multiplies the integers, such as those
 // of 16 bits: the bits are the same, and nothing is stored between.
@@ -28,7 +32,10 @@ func startGrid(s *scope) rule {
 			return nil
 		}
 		if n.Domain == op.FusedDomain && n.Type == "Grid" {
-			return dropClip(s, n, qGrid{n.In[1], n.In[2]})
+			if p := dropClip(s, n, qGrid{n.In[1], n.In[2]}); p != nil {
+				return p
+			}
+			return s.roundedBefore(n)
 		}
 		if !is(n, "DequantizeLinear") {
 			return nil
@@ -57,6 +64,43 @@ func startGrid(s *scope) rule {
 		return instead(n, operator(n, op.FusedDomain, "Grid", 1, attrs, q.In[0], there.scale,
 			there.zero))
 	}
+}
+
+// roundedBefore rounds what n rounds where it is fewer elements, or before it is joined, so that the
+// operators that compute the parts can.
+func (s *scope) roundedBefore(n *graph.Node) *Patch {
+	m := producer(n.In[0])
+	if m == nil || !s.only(n.In[0]) || !n.In[1].IsConst() || n.In[1].Const().Len() != 1 {
+		return nil
+	}
+	parts := m.In[:1]
+	switch {
+	case is(m, "Concat"):
+		parts = m.In
+	case !is(m, "Resize") || !enlarges(m):
+		return nil
+	}
+	p, in := &Patch{}, slices.Clone(m.In)
+	for i, x := range parts {
+		g := graph.NewNode(n.Name, "Grid", 1, nil, []*graph.Value{x, n.In[1], n.In[2]},
+			n.Out[0].Name)
+		g.Domain = op.FusedDomain
+		p.Insert, in[i] = append(p.Insert, g), g.Out[0]
+	}
+	moved := operator(n, m.Domain, m.Type, m.Version, m.Attrs, in...)
+	p.Insert = append(p.Insert, moved)
+	p.Replace = []Replacement{{n.Out[0], moved.Out[0]}}
+	return p
+}
+
+// enlarges reports whether a Resize gives elements of its image alone, each at least once.
+func enlarges(m *graph.Node) bool {
+	if m.Attrs.String("mode", "nearest") != "nearest" || m.Version < 11 || len(m.In) < 3 ||
+		m.Attrs.String("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" {
+		return false
+	}
+	scales, ok := floatsOf(m.In[2])
+	return ok && !slices.ContainsFunc(scales, func(by float64) bool { return !(by >= 1) })
 }
 
 // gridTypes are the integers that numbers are rounded to: of these the steps are exact in float32.

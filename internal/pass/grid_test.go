@@ -183,3 +183,43 @@ func TestGridTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestGridBefore rounds before an image is enlarged and before parts are joined, where nothing else
+// reads them, and gives the same bits.
+func TestGridBefore(t *testing.T) {
+	for name, want := range map[string]bool{"": true, "joined": true, "both": true, "read": false,
+		"smaller": false, "linear": false, "cropped": false, "channels": false} {
+		b, x := gridNet(t, 3)
+		attrs, by, shape := op.Attrs{}, float32(2), []int{}
+		switch name {
+		case "smaller":
+			by = 0.5
+		case "linear":
+			attrs = op.Attrs{op.StringAttr("mode", "linear")}
+		case "cropped":
+			attrs = op.Attrs{
+				op.StringAttr("coordinate_transformation_mode", "tf_crop_and_resize")}
+		case "channels":
+			shape = []int{6}
+		}
+		sizes := b.constant(tensor.From([]float32{1, 1, by, 1}, 4))
+		roi := b.constant(tensor.From([]float32{0, 0, 0, 0, 1, 1, 1.5, 1}, 8))
+		y := b.add("Sin", nil, x)
+		if name != "joined" {
+			y = b.add("Resize", attrs, y, roi, sizes)
+		}
+		if name == "joined" || name == "both" {
+			y = b.add("Concat", op.Attrs{op.IntAttr("axis", 0)}, y, y)
+		}
+		z := b.round(y, tensor.Uint16, nil, shape...)
+		if name == "read" {
+			z = b.add("Sub", nil, z, y)
+		}
+		before, after, text := b.done(z, only("grid"))
+		grid, moved := strings.Index(text, "weir:Grid"), strings.LastIndex(text, " = Resize")
+		moved = max(moved, strings.Index(text, " = Concat"))
+		if (grid < moved) != want || !tensor.Equal(before, after) {
+			t.Errorf("%s: became\n%v", name, text)
+		}
+	}
+}
