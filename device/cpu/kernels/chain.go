@@ -27,9 +27,8 @@ func chain(r *request) (compute.Kernel, error) {
 		if n == 0 {
 			return nil, nil
 		}
-		if p.table != nil && count(r.outShape()) < leastTabled {
-			p.table = nil
-		}
+		begin := from + n - len(p.links)
+		p.table = tableOf(list[begin:from+n], values[op.LinkNumbers*begin:], count(r.outShape()))
 		if p.table != nil {
 			p.table.at = k.tables
 			k.tables++
@@ -75,7 +74,6 @@ func chainPartOf(list []op.Link, values []float32, first bool) (p chainPart, n i
 		}
 		p.links = append(p.links, linkOf(s, values[op.LinkNumbers*i:]))
 	}
-	p.table = tableOf(list, values)
 	return p, n + len(list)
 }
 
@@ -159,7 +157,7 @@ func (t *chainTask) Run(x *compute.Exec) error {
 
 // chained is how many elements go from part to part at a time: with those of the operands they stay
 // in the first cache.
-const chained = 2048
+const chained = 1024
 
 // Chunk implements Region.
 func (t *chainTask) Chunk(i, _ int) {

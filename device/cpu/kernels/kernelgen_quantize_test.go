@@ -413,7 +413,7 @@ func genChain(r source, key opKey) *sample {
 // genTabledChain makes a chain that is looked up: of links that begin and end with 16 bits, over
 // many elements, maybe with an operand before or after them.
 func genTabledChain(r source, key opKey) *sample {
-	x := r.floats(1+r.IntN(3), leastTabled+r.IntN(3000))
+	x := r.floats(1+r.IntN(3), leastSaved/6+r.IntN(3000))
 	if r.one(6) {
 		x.Data[3], x.Data[2] = 0x7f, 0xff // NaN
 	}

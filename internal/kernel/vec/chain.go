@@ -1,5 +1,7 @@
 package vec
 
+import "slices"
+
 // Link is one step of [Chain]. The assembly reads this struct.
 type Link struct {
 	step                        uint32
@@ -52,13 +54,13 @@ func GridLink(scale, lo, hi float32) Link {
 func SigmoidLink() Link { return Link{step: stepSigmoid} }
 
 // chainPiece is how many elements go through a chain step by step: they stay in the first cache.
-const chainPiece = 512
+const chainPiece = 1024
 
 // Chain computes the links of each element of x one after another, each as the function that it is
 // named after, and writes what comes out to dst, which may be x.
 func Chain(dst, x []float32, links []Link) {
 	x = x[:len(dst)]
-	if len(links) == 1 && links[0].step != stepTimes {
+	if len(links) == 1 && !keeps(links[0]) {
 		links[0].apply(dst, x, nil)
 		return
 	}
@@ -74,20 +76,29 @@ func Chain(dst, x []float32, links []Link) {
 
 // chainOfPiece computes the links, of which a TimesLink takes what is kept.
 func chainOfPiece(y, x, kept []float32, links []Link) {
-	copy(kept, x)
-	for i := range links {
-		links[i].apply(y, x, kept)
-		x = y
+	if first := slices.IndexFunc(links, keeps); first >= 0 && links[first].step == stepTimes {
+		copy(kept, x)
 	}
-	copy(y, x) // where there are no links
+	from := x
+	for i := range links {
+		if links[i].step == stepKeep {
+			copy(kept, from)
+			continue
+		}
+		links[i].apply(y, from, kept)
+		from = y
+	}
+	if &from[0] != &y[0] { // nothing but links that keep
+		copy(y, from)
+	}
 }
 
-// apply computes one link.
+// keeps reports whether a link keeps, or takes what is kept.
+func keeps(l Link) bool { return l.step == stepKeep || l.step == stepTimes }
+
+// apply computes one link but those that keep.
 func (l *Link) apply(y, x, kept []float32) {
 	switch l.step {
-	case stepKeep:
-		copy(kept, x)
-		copy(y, x)
 	case stepTimes:
 		Mul(y, x, kept)
 	case stepAdd:
@@ -100,7 +111,9 @@ func (l *Link) apply(y, x, kept []float32) {
 		Clip(y, x, l.lo, l.hi)
 	case stepSigmoid:
 		Sigmoid(y, x)
+	case stepGrid:
+		grid(y, x, l.a, l.least, l.most, l.inverse, l.apart)
 	default:
-		Grid(y, x, l.a, l.lo, l.hi)
+		gridPlain(y, x, l.a, l.lo, l.hi)
 	}
 }
