@@ -26,7 +26,7 @@ std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpk
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
   encoding/pem flag internal/fmtsort internal/zstd io/fs mime/... net net/http net/netip net/url
   fmt log log/slog/... math/big net/textproto
-  os os/exec path/filepath regexp/... text/tabwriter text/template time
+  os os/exec path/filepath reflect regexp/... text/tabwriter text/template time
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
   vendor/golang.org/x/text/..."
 others="filippo.io/... github.com/ebitengine/... go.yaml.in/... github.com/spf13/...
