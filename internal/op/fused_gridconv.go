@@ -72,21 +72,36 @@ func GridSumsFit(xZero, w, wZero *tensor.Tensor) bool {
 	if err != nil || len(zero) != 1 {
 		return false
 	}
-	lo, hi := integerRange(xZero.DType)
-	v, err := w.Floats()
-	zeros, err2 := wZero.Floats()
-	if err != nil || err2 != nil || len(zeros) == 0 || w.Rank() == 0 || len(v) == 0 {
+	zeros, err := wZero.Ints()
+	if err != nil || len(zeros) == 0 || w.Rank() == 0 || w.Shape[0] == 0 ||
+		w.DType != tensor.Uint8 && w.DType != tensor.Int8 {
 		return false
 	}
-	most, taps := max(zero[0]-lo, hi-zero[0]), len(v)/max(w.Shape[0], 1)
-	for c := 0; c*taps < len(v); c++ {
-		sum, zero := 0.0, zeros[c%len(zeros)]
-		for _, x := range v[c*taps:][:taps] {
-			sum += max(x-zero, zero-x)
-		}
-		if !(sum*most < 1<<31) {
+	lo, hi := integerRange(xZero.DType)
+	most, taps := max(zero[0]-lo, hi-zero[0]), len(w.Data)/w.Shape[0]
+	for c := range w.Shape[0] {
+		sum := spread(w.Data[c*taps:][:taps], w.DType.IsSigned(), int32(zeros[c%len(zeros)]))
+		if !(float64(sum)*most < 1<<31) {
 			return false
 		}
 	}
 	return true
+}
+
+// spread is the sum of how far each byte is from zero.
+func spread(x []byte, signed bool, zero int32) (sum int64) {
+	flip := int32(0)
+	if signed { // as if unsigned, around zero moved as far
+		flip, zero = 0x80, zero+0x80
+	}
+	for len(x) > 0 {
+		part, n := int32(0), min(len(x), 1<<20)
+		for _, b := range x[:n] {
+			d := (int32(b) ^ flip) - zero
+			m := d >> 31
+			part += (d ^ m) - m
+		}
+		sum, x = sum+int64(part), x[n:]
+	}
+	return sum
 }

@@ -168,9 +168,17 @@ func (c *chain) add(s op.Link, values ...float32) {
 	c.values = append(c.values, append(values, make([]float32, op.LinkNumbers-len(values))...)...)
 }
 
-// then adds the links of another chain; false where there would be too many operands.
+// then adds the links of another chain; false where there would be too many operands. Of those
+// that have as many elements as x one is enough: each has to be kept until the chain is computed,
+// and x, too, where it is another operand as well.
 func (c *chain) then(after *chain) bool {
-	if 1+len(c.others)+len(after.others) > op.MaxChained {
+	others, whole := append(slices.Clone(c.others), after.others...), 0
+	for _, v := range others {
+		if sameShape(v, c.x) {
+			whole++
+		}
+	}
+	if 1+len(others) > op.MaxChained || whole > 1 {
 		return false
 	}
 	if slices.Contains(after.links, op.LinkTimes) && len(after.links) > 1 {

@@ -65,23 +65,23 @@ func TestChainTakesRounding(t *testing.T) {
 	}
 }
 
-// TestChainOfOperands adds and multiplies by other values in the chain, as many as it may have, and
-// gives the same bits.
+// TestChainOfOperands adds and multiplies by other values in the chain, as many as it may have, of
+// which one may be as large, and gives the same bits.
 func TestChainOfOperands(t *testing.T) {
-	for seed := range uint64(6) {
-		b, x := gridNet(t, seed)
+	for seed, chains := range []int{1, 1, 1, 1, 2, 2, 2} {
+		b, x := gridNet(t, uint64(seed))
 		r := b.add("Sigmoid", nil, b.add("Neg", nil, x))
 		y := b.sixteen(x)
 		for i := range seed {
 			with := r
-			if i%2 == 1 {
+			if i%3 != 0 {
 				with = b.scale(1, 6, 1, 1)
 			}
 			y = b.sixteen(b.add([]string{"Add", "Mul"}[i%2], nil, with, y))
 		}
 		y = b.sixteen(b.add("Sigmoid", nil, y))
 		before, after, text := b.done(y, pass.Options{Check: true})
-		if n := strings.Count(text, "weir:Chain"); n != 1+int(seed)/op.MaxChained {
+		if n := strings.Count(text, "weir:Chain"); n != chains {
 			t.Fatalf("seed %d: %d chains\n%v", seed, n, b.g)
 		}
 		if !tensor.Equal(before, after) {
