@@ -121,18 +121,7 @@ func (o *Bytes) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	for g := range o.p.Group {
 		clear(row)
 		for i := range m {
-			from := w[(g*m+i)*o.c*taps:][:o.c*taps]
-			sum := int32(0)
-			for ch := range o.c {
-				for t, b := range from[ch*taps:][:taps] {
-					if flip {
-						b ^= 0x80
-					}
-					sum += int32(int8(b))
-					row[4*(i*k+t*words+ch/4)+ch%4] = b
-				}
-			}
-			sums[g*m+i] = sum
+			sums[g*m+i] = intoWords(row[4*i*k:][:4*k], w[(g*m+i)*o.c*taps:][:o.c*taps], taps, flip)
 		}
 		if to := dst[g*o.groupLen():]; o.pixelRows {
 			gemm.U8S8.PackB(to, vec.AsFloats(row), k, m, 0, true)
@@ -140,6 +129,31 @@ func (o *Bytes) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 			gemm.S8U8.PackA(to, vec.AsFloats(row), m, k, 0, false)
 		}
 	}
+}
+
+// intoWords writes the weights of an output, of so many taps, to words of four channels each, tap by
+// tap, and returns their sum.
+func intoWords(words, w []byte, taps int, flip bool) (sum int32) {
+	mask := byte(0)
+	if flip {
+		mask = 0x80
+	}
+	if taps == 1 {
+		words = words[:len(w)]
+		for i, b := range w {
+			words[i] = b ^ mask
+			sum += int32(int8(b ^ mask))
+		}
+		return sum
+	}
+	size := len(words) / taps
+	for ch := range len(w) / taps {
+		for t, b := range w[ch*taps:][:taps] {
+			words[t*size+ch] = b ^ mask
+			sum += int32(int8(b ^ mask))
+		}
+	}
+	return sum
 }
 
 // PackOnes packs weights of 1 for a convolution planned with ones.
