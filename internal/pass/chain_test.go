@@ -90,7 +90,8 @@ func TestChainOfOperands(t *testing.T) {
 	}
 }
 
-// TestChainLeaves leaves results that something else reads, operands that are larger, and arithmetic that nothing rounds.
+// TestChainLeaves leaves results that something else reads, operands that are larger, and
+// arithmetic that nothing rounds.
 func TestChainLeaves(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "read": false, "output": false,
 		"vector": true, "larger": false, "unrounded": false, "divided": false,

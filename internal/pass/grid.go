@@ -66,8 +66,8 @@ func startGrid(s *scope) rule {
 	}
 }
 
-// roundedBefore rounds what n rounds where it is fewer elements, or before it is joined, so that the
-// operators that compute the parts can.
+// roundedBefore rounds what n rounds where it is fewer elements, or before it is joined, so that
+// the operators that compute the parts can.
 func (s *scope) roundedBefore(n *graph.Node) *Patch {
 	m := producer(n.In[0])
 	if m == nil || !s.only(n.In[0]) || !n.In[1].IsConst() || n.In[1].Const().Len() != 1 {

@@ -14,8 +14,8 @@ import (
 //	Gemm(DQ(x), DQ(w), b)  =  Transpose(weir:GridConv(Transpose(x), w, b))
 //	MatMul(DQ(x), DQ(w))   =  Transpose(weir:GridConv(Transpose(x), w))
 //
-// for x of rank 2 or 3 on one scale and constant bytes w. Turning x around and back is little beside
-// a product of so many weights.
+// for x of rank 2 or 3 on one scale and constant bytes w. Turning x around and back is little
+// beside a product of so many weights.
 
 // leastRowProducts is how many products a sum must have to be worth it, where integers have 16
 // bits: there is no window to be cut from an image.

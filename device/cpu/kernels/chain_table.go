@@ -30,7 +30,7 @@ type wordTable struct {
 // wordGrid are numbers on the steps of integers of 16 bits, with the zero point of unsigned ones.
 type wordGrid struct{ scale, zero float32 }
 
-// tableOf is the table of links for so many elements; nil where there is none or it is not worth it.
+// tableOf is the table of links for so many elements; nil where there is none worth its while.
 func tableOf(list []op.Link, values []float32, elements int) *wordTable {
 	last, work, kept := len(list)-1, 0, false
 	for _, l := range list {

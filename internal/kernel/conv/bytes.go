@@ -131,8 +131,8 @@ func (o *Bytes) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	}
 }
 
-// intoWords writes the weights of an output, of so many taps, to words of four channels each, tap by
-// tap, and returns their sum.
+// intoWords writes the weights of an output, of so many taps, to words of four channels each, tap
+// by tap, and returns their sum.
 func intoWords(words, w []byte, taps int, flip bool) (sum int32) {
 	mask := byte(0)
 	if flip {
