@@ -154,10 +154,10 @@ func (c *Compiled) load(ctx context.Context, name string, file *mapping, id file
 	}
 	given := receipt{Root: e.digest, File: id, Note: c.note()}
 	known := c.model.cache.hasReceipt(name, given)
-	verified := make(chan error, 1)
-	go func() { verified <- e.verify(max(1, o.Threads), known, e.discarded(file)) }()
+	sums := check{entry: e, known: known, checked: e.discarded(file)}
+	sums.begin(o.Threads - 1)
 	c.Plan, err = e.restore(ctx, o)
-	err = errors.Join(<-verified, err)
+	err = errors.Join(sums.end(), err)
 	if c.setting != c.model.cache.settingKey(c.model.files, o) {
 		return nil, errOtherTarget
 	}

@@ -169,33 +169,52 @@ func chunkOf(section []byte, i int) []byte {
 	return section[i*chunkBytes : min((i+1)*chunkBytes, len(section))]
 }
 
-// verify compares constants and weights with their SHA-256, or, where known says that the file is
-// known to have had the right SHA-256, with their CRC-32C. It uses the given number of goroutines.
-// When checked is not nil, verify calls it with each chunk of constants that it has compared.
-func (e *entry) verify(threads int, known bool, checked func(chunk []byte)) error {
-	nc, n := chunks(len(e.constants)), len(e.sums)/4
-	var next atomic.Int64
-	var bad atomic.Pointer[error]
-	var wg sync.WaitGroup
-	for range min(threads, n) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && bad.Load() == nil; i = int(next.Add(1)) - 1 {
-				chunk := e.chunk(i, nc)
-				err := fault.Do(func() error { return e.sound(i, chunk, known) })
-				if err != nil {
-					bad.CompareAndSwap(nil, &err)
-				}
-				if i < nc && checked != nil {
-					checked(chunk)
-				}
-			}
-		})
+// check compares constants and weights with their SHA-256, or, where known says that the file is
+// known to have had the right SHA-256, with their CRC-32C. When checked is not nil, it is called
+// with each chunk of constants that was compared.
+type check struct {
+	*entry
+	known   bool
+	checked func(chunk []byte)
+
+	next    atomic.Int64
+	bad     atomic.Pointer[error]
+	helpers sync.WaitGroup
+}
+
+// begin has so many goroutines compare, while the caller does something else until end. The one
+// begun last is the caller's own scheduler processor's to run next, and others take it only later
+// (runqput and runqgrab of Go's runtime): it is one that does nothing.
+func (c *check) begin(helpers int) {
+	for range min(helpers, len(c.sums)/4) {
+		c.helpers.Go(c.compare)
 	}
-	wg.Wait()
-	if err := bad.Load(); err != nil {
+	c.helpers.Go(func() {})
+}
+
+// end compares what is left, since a core that waits is woken late, and returns the first error.
+func (c *check) end() error {
+	c.compare()
+	c.helpers.Wait()
+	if err := c.bad.Load(); err != nil {
 		return fmt.Errorf("%w: %w", errDamaged, *err)
 	}
 	return nil
+}
+
+// compare compares one chunk after another that nobody has compared.
+func (c *check) compare() {
+	nc, n := chunks(len(c.constants)), len(c.sums)/4
+	for i := int(c.next.Add(1)) - 1; i < n && c.bad.Load() == nil; i = int(c.next.Add(1)) - 1 {
+		chunk := c.chunk(i, nc)
+		err := fault.Do(func() error { return c.sound(i, chunk, c.known) })
+		if err != nil {
+			c.bad.CompareAndSwap(nil, &err)
+		}
+		if i < nc && c.checked != nil {
+			c.checked(chunk)
+		}
+	}
 }
 
 // sound compares a chunk with its CRC-32C or its SHA-256.

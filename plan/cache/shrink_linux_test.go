@@ -217,7 +217,7 @@ func TestUnreadableEntry(t *testing.T) {
 	}
 	defer func() { _ = unix.Munmap(e.weights) }()
 	for _, known := range []bool{false, true} {
-		if err := e.verify(2, known, nil); !errors.Is(err, errDamaged) ||
+		if err := e.verify(known); !errors.Is(err, errDamaged) ||
 			!errors.Is(err, fault.ErrPanic) {
 			t.Errorf("error %v", err)
 		}

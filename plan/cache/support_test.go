@@ -232,3 +232,10 @@ func runCompiled(t testing.TB, c *Compiled) []byte {
 	defer s.Close()
 	return firstOutputs(t, s)
 }
+
+// verify compares an entry with its checksums, by one goroutine beside the caller.
+func (e *entry) verify(known bool) error {
+	c := check{entry: e, known: known}
+	c.begin(1)
+	return c.end()
+}

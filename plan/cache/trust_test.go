@@ -344,7 +344,7 @@ func TestDamagedChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, known := range []bool{false, true} {
-		if err := e.verify(2, known, nil); err != nil {
+		if err := e.verify(known); err != nil {
 			t.Fatal(err)
 		}
 		nc := chunks(len(e.constants))
@@ -352,7 +352,7 @@ func TestDamagedChunks(t *testing.T) {
 			chunk := e.chunk(i, nc)
 			for _, at := range []int{0, len(chunk) / 2, len(chunk) - 1} {
 				chunk[at] ^= 4
-				if err := e.verify(2, known, nil); !errors.Is(err, errDamaged) {
+				if err := e.verify(known); !errors.Is(err, errDamaged) {
 					t.Errorf("chunk %d, byte %d, known: %v: error %v", i, at, known, err)
 				}
 				chunk[at] ^= 4
