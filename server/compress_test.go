@@ -14,7 +14,8 @@ import (
 // were gone, and what compresses them is used again.
 func TestCompressed(t *testing.T) {
 	s := begin(t, Options{}, digitsSource())
-	raw := make([]byte, 4*64)
+	raw := make([]byte, 4*64*flight/40) // of whose answer more than flight bytes are numbers
+	raw = append(raw, raw[:4*64]...)
 	ask := func(encoding string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("POST", "http://localhost"+inferPath, bytes.NewReader(raw))
 		r.Header.Set(headerLength, "0")
@@ -53,6 +54,25 @@ func TestCompressed(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / (2 * n); pools && each > 500_000 {
 		t.Errorf("an answer takes %d bytes of memory", each)
+	}
+}
+
+// TestShortAnswersAsTheyAre: an answer that comes at once is not compressed for a client that asks
+// for it, and the next longer one is.
+func TestShortAnswersAsTheyAre(t *testing.T) {
+	for n, want := range map[int]string{1: "", flight: "", flight + 1: "gzip"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept-Encoding", "gzip")
+		w := httptest.NewRecorder()
+		if sent := send(w, r, make([]byte, n)); sent != int64(w.Body.Len()) {
+			t.Errorf("%d bytes: %d sent, %d came", n, sent, w.Body.Len())
+		}
+		if got := w.Header().Get("Content-Encoding"); got != want {
+			t.Errorf("%d bytes: encoding %q, want %q", n, got, want)
+		}
+		if want == "" && w.Body.Len() != n {
+			t.Errorf("%d bytes: %d came", n, w.Body.Len())
+		}
 	}
 }
 

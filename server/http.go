@@ -527,15 +527,20 @@ var compressors = map[string]*sync.Pool{
 	}},
 }
 
-// send writes an answer that may be long, compressed if the client asks for that first of all. It
-// returns how many bytes were written; a client that is gone reads no error either.
+// flight is how many bytes of an answer come at once, whole or compressed: what a server may send
+// before it hears from the client (RFC 6928: ten segments of 1,460 bytes), but for the head.
+const flight = 14_000
+
+// send writes an answer that may be long, compressed if the client asks for that first of all and
+// it would not come at once anyway. It returns how many bytes were written; a client that is gone
+// reads no error either.
 func send(w http.ResponseWriter, r *http.Request, body []byte) int64 {
 	h := w.Header()
 	first, _, _ := strings.Cut(r.Header.Get("Accept-Encoding"), ",")
 	first = strings.TrimSpace(first)
 	answer := &steps{w: w, to: timed(w), began: time.Now()}
 	pool := compressors[first]
-	if pool == nil {
+	if pool == nil || len(body) <= flight {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		_, _ = answer.Write(body)
 		return answer.n
