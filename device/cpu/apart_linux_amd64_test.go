@@ -76,6 +76,17 @@ func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
 	}
 }
 
+// TestMoreWorkersThanProcessors lets those stay of whom some share a processor in any case.
+func TestMoreWorkersThanProcessors(t *testing.T) {
+	n := len(allowedCPUs())
+	if p := newTestPool(t, PoolOptions{Threads: n + 1}); p.moved != nil {
+		t.Errorf("%d workers move on %d processors", n+1, n)
+	}
+	if p := newTestPool(t, PoolOptions{Threads: n}); n > 1 && p.moved == nil {
+		t.Errorf("%d workers do not move on as many processors", n)
+	}
+}
+
 func TestWorkerThatIsTiedStays(t *testing.T) {
 	if cpuinfo.Place() < 0 || len(allowedCPUs()) < 2 {
 		t.Skip("there is one processor, or its number is not to be had")

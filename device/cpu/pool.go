@@ -77,7 +77,7 @@ type Pool struct {
 
 	slots   []slot          // maxRegions of them, or none if there are no workers
 	tokens  []chan struct{} // by worker
-	moved   []time.Time     // by worker, who alone uses it: when it last left a caller's processor
+	moved   []time.Time     // by worker, who alone uses it: see apart; nil: nobody moves
 	threads int
 	spin    time.Duration
 	cpus    []int // empty: do not pin
@@ -105,7 +105,9 @@ func NewPool(opts PoolOptions) *Pool {
 	for w := range p.tokens {
 		p.tokens[w] = make(chan struct{}, 1)
 	}
-	p.moved = make([]time.Time, p.threads)
+	if p.threads <= len(allowedCPUs()) { // else some share a processor in any case
+		p.moved = make([]time.Time, p.threads)
+	}
 	words := (p.threads + 63) / 64
 	p.parked = make([]atomic.Uint64, words)
 	p.slots = make([]slot, maxRegions)

@@ -151,7 +151,9 @@ func (s *slot) help(w int) {
 		return
 	}
 	for {
-		apart(int(s.at.Load())-1, &s.pool.moved[w])
+		if s.pool.moved != nil {
+			apart(int(s.at.Load())-1, &s.pool.moved[w])
+		}
 		s.chunk(i, w)
 		if s.halted() {
 			s.stop()
@@ -269,7 +271,10 @@ func (s *slot) round(n, next int, fresh bool) int {
 
 // locate says where the caller is, for workers.
 func (s *slot) locate() {
-	if at := int32(cpuinfo.Place() + 1); s.pool != nil && at != s.at.Load() {
+	if s.pool == nil || s.pool.moved == nil {
+		return
+	}
+	if at := int32(cpuinfo.Place() + 1); at != s.at.Load() {
 		s.at.Store(at)
 	}
 }
