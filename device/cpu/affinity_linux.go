@@ -45,14 +45,21 @@ func (a affinity) restore() {
 	}
 }
 
-// without returns the mask less a processor, or none where that is not in it, or all that is.
-func (a affinity) without(cpu int) affinity {
-	if a.set == nil || !a.set.IsSet(cpu) || a.set.Count() < 2 {
-		return affinity{}
+// read takes the calling thread's mask over a, whose memory it uses again.
+func (a affinity) read() bool {
+	return a.set != nil && unix.SchedGetaffinityDynamic(0, a.set) == nil
+}
+
+// leave moves the calling thread, whose mask is a, off a processor; where the mask has no other,
+// nothing is done. The thread may come back afterwards.
+func (a affinity) leave(cpu int) {
+	if !a.set.IsSet(cpu) || a.set.Count() < 2 {
+		return
 	}
-	less := slices.Clone(a.set)
-	less.Clear(cpu)
-	return affinity{less}
+	a.set.Clear(cpu)
+	_ = unix.SchedSetaffinityDynamic(0, a.set)
+	a.set.Set(cpu)
+	a.restore()
 }
 
 // pinThread ties the calling thread to these processors, at least one. A system that refuses is

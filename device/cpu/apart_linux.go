@@ -17,21 +17,20 @@ const apartEvery = time.Millisecond
 // those that answer requests, two threads that compute stay on one processor for milliseconds while
 // another is idle.
 //
-// moved is when the worker last tried. A thread that is tied to one processor stays there.
-func apart(at int, moved *time.Time) {
+// A thread that is tied to one processor stays there. w is the worker's own, and nothing is
+// allocated.
+func apart(at int, w *place) {
 	if at < 0 || cpuinfo.Place() != at {
 		return
 	}
 	now := time.Now()
-	if now.Sub(*moved) < apartEvery {
+	if now.Sub(w.moved) < apartEvery {
 		return
 	}
-	*moved = now
+	w.moved = now
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	mask := threadMask()
-	if elsewhere := mask.without(at); elsewhere.set != nil {
-		elsewhere.restore()
-		mask.restore()
+	if w.mask.read() {
+		w.mask.leave(at)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // stacked is a region whose worker is put onto its caller's processor, and then looks where it is.
 type stacked struct {
-	moved   *time.Time // of the worker
+	place   *place // of the worker
 	joined  atomic.Bool
 	at      atomic.Int32 // where the worker found itself in its second chunk
 	free    atomic.Bool  // whether it could be anywhere then
@@ -31,7 +31,7 @@ func (s *stacked) Chunk(_, worker int) {
 		pinThread(allowedCPUs()[:1])
 		mask.restore()
 		runtime.UnlockOSThread()
-		*s.moved = time.Time{} // it may move again
+		s.place.moved = time.Time{} // it may move again
 		s.joined.Store(cpuinfo.Place() == allowedCPUs()[0])
 	default:
 		s.at.Store(int32(cpuinfo.Place()))
@@ -52,7 +52,7 @@ func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
 	defer mask.restore()
 	left, stayed := 0, 0
 	for range 20 {
-		s := &stacked{moved: &p.moved[1]}
+		s := &stacked{place: &p.places[1]}
 		if err := p.Run(t.Context(), nil, 3, s); err != nil {
 			t.Fatal(err)
 		}
@@ -76,13 +76,24 @@ func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
 	}
 }
 
+// TestApartAllocatesNothing holds that a worker that moves is no garbage collector's business.
+func TestApartAllocatesNothing(t *testing.T) {
+	w := &place{mask: threadMask()}
+	if n := testing.AllocsPerRun(100, func() {
+		w.moved = time.Time{}
+		apart(cpuinfo.Place(), w)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // TestMoreWorkersThanProcessors lets those stay of whom some share a processor in any case.
 func TestMoreWorkersThanProcessors(t *testing.T) {
 	n := len(allowedCPUs())
-	if p := newTestPool(t, PoolOptions{Threads: n + 1}); p.moved != nil {
+	if p := newTestPool(t, PoolOptions{Threads: n + 1}); p.places != nil {
 		t.Errorf("%d workers move on %d processors", n+1, n)
 	}
-	if p := newTestPool(t, PoolOptions{Threads: n}); n > 1 && p.moved == nil {
+	if p := newTestPool(t, PoolOptions{Threads: n}); n > 1 && p.places == nil {
 		t.Errorf("%d workers do not move on as many processors", n)
 	}
 }
@@ -96,8 +107,7 @@ func TestWorkerThatIsTiedStays(t *testing.T) {
 	mask := threadMask()
 	defer mask.restore()
 	pinThread(allowedCPUs()[1:2])
-	var moved time.Time
-	apart(allowedCPUs()[1], &moved)
+	apart(allowedCPUs()[1], &place{mask: threadMask()})
 	if got := cpusOfThread(); len(got) != 1 || got[0] != allowedCPUs()[1] {
 		t.Errorf("a thread tied to processor %d is tied to %v", allowedCPUs()[1], got)
 	}

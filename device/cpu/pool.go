@@ -77,12 +77,18 @@ type Pool struct {
 
 	slots   []slot          // maxRegions of them, or none if there are no workers
 	tokens  []chan struct{} // by worker
-	moved   []time.Time     // by worker, who alone uses it: see apart; nil: nobody moves
+	places  []place         // by worker, who alone uses it; nil: nobody moves
 	threads int
 	spin    time.Duration
 	cpus    []int // empty: do not pin
 	homes   func() []int
 	running sync.WaitGroup
+}
+
+// place is what a worker knows of where it is: see apart.
+type place struct {
+	moved time.Time // when it last left a caller's processor
+	mask  affinity  // its thread's, as it was read then
 }
 
 // NewPool starts a pool. The caller owns it and must Close it.
@@ -106,7 +112,10 @@ func NewPool(opts PoolOptions) *Pool {
 		p.tokens[w] = make(chan struct{}, 1)
 	}
 	if p.threads <= len(allowedCPUs()) { // else some share a processor in any case
-		p.moved = make([]time.Time, p.threads)
+		p.places = make([]place, p.threads)
+		for w := range p.places {
+			p.places[w].mask = threadMask()
+		}
 	}
 	words := (p.threads + 63) / 64
 	p.parked = make([]atomic.Uint64, words)

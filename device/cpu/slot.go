@@ -151,8 +151,8 @@ func (s *slot) help(w int) {
 		return
 	}
 	for {
-		if s.pool.moved != nil {
-			apart(int(s.at.Load())-1, &s.pool.moved[w])
+		if s.pool.places != nil {
+			apart(int(s.at.Load())-1, &s.pool.places[w])
 		}
 		s.chunk(i, w)
 		if s.halted() {
@@ -271,7 +271,7 @@ func (s *slot) round(n, next int, fresh bool) int {
 
 // locate says where the caller is, for workers.
 func (s *slot) locate() {
-	if s.pool == nil || s.pool.moved == nil {
+	if s.pool == nil || s.pool.places == nil {
 		return
 	}
 	if at := int32(cpuinfo.Place() + 1); at != s.at.Load() {
