@@ -4,7 +4,6 @@ package cpuinfo
 
 import (
 	"runtime"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,13 +19,15 @@ func placed() uint32
 // (arch/x86/include/asm/segment.h, vdso_encode_cpunode). Where a hypervisor does not keep it, the
 // answer differs from the system call's, with which it is compared once.
 func Place() int {
-	if !placeKnown() {
+	if !placeKnown {
 		return -1
 	}
 	return int(placed() & 0xfff)
 }
 
-var placeKnown = sync.OnceValue(func() bool {
+var placeKnown = knowsPlace()
+
+func knowsPlace() bool {
 	// AMD64 APM volume 3, appendix E: Fn8000_0001 EDX bit 27; Intel SDM volume 2A has it there, too
 	if most, _, _, _ := cpuid(0x8000_0000, 0); most < 0x8000_0001 {
 		return false
@@ -48,4 +49,4 @@ var placeKnown = sync.OnceValue(func() bool {
 		}
 	}
 	return false
-})
+}
