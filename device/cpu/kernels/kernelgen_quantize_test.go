@@ -428,23 +428,32 @@ func genTabledChain(r source, key opKey) *sample {
 		add(op.LinkGrid, 1e-4*(1+r.Float32()), lo, lo+math.MaxUint16)
 	}
 	s := r.call(key, nil, x)
-	operand := func() {
-		if r.one(2) {
+	operand := func(one bool) {
+		if one {
 			add(op.LinkPlus, float32(len(s.in)))
 			s.in = append(s.in, r.floats(r.broadcastTo(x.Shape)...))
 			s.constant = append(s.constant, false)
 		}
 	}
-	operand()
-	for i := range 5 {
-		if grid(); i == 1 && !r.one(8) {
-			add(op.LinkKeep)
+	tabled := func(times bool) {
+		for i := range 5 {
+			if grid(); times && i == 1 && !r.one(8) {
+				add(op.LinkKeep)
+			}
+			add([]op.Link{op.LinkMul, op.LinkAdd, op.LinkDiv}[r.IntN(3)], 1+r.Float32())
 		}
-		add([]op.Link{op.LinkMul, op.LinkAdd, op.LinkDiv}[r.IntN(3)], 1+r.Float32())
+		if times {
+			add(op.LinkTimes)
+		}
+		grid()
 	}
-	add(op.LinkTimes)
-	grid()
-	operand()
+	operand(r.one(2))
+	tabled(true)
+	if r.one(3) { // two tables in one chain
+		operand(true)
+		tabled(false)
+	}
+	operand(r.one(2))
 	s.exact = true
 	s.call.Attrs, s.call.NumIn = op.LinksAttrs(links, values), len(s.in)
 	return s
