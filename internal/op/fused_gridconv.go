@@ -73,7 +73,7 @@ func GridSumsFit(xZero, w, wZero *tensor.Tensor) bool {
 		return false
 	}
 	zeros, err := wZero.Ints()
-	if err != nil || len(zeros) == 0 || w.Rank() == 0 || w.Shape[0] == 0 ||
+	if err != nil || len(zeros) == 0 || w.Rank() == 0 ||
 		w.DType != tensor.Uint8 && w.DType != tensor.Int8 {
 		return false
 	}

@@ -216,7 +216,7 @@ func (*loopsOn[T, W]) gemm(c *Eval, out *tensor.Tensor, m, k, n int) {
 	o, a, b := tensor.As[T](out), tensor.As[T](c.In[0]), tensor.As[T](c.In[1])
 	alpha, beta := W(c.attr("alpha", 1)), W(c.attr("beta", 1))
 	if c.Attrs.Bool("transB", false) {
-		b = transposed(b, n, k)
+		b = Transposed(b, n, k)
 	}
 	row, step := k, 1
 	if c.Attrs.Bool("transA", false) {
@@ -253,9 +253,9 @@ func addRow[T number, W wide](acc []W, t *tensor.Tensor, shape []int, i int, bet
 	}
 }
 
-// transposed returns the transpose of a rows×cols matrix, in a new slice: some columns at a time,
+// Transposed returns the transpose of a rows×cols matrix, in a new slice: some columns at a time,
 // so that what is written to stays in a cache from row to row.
-func transposed[T any](v []T, rows, cols int) []T {
+func Transposed[T any](v []T, rows, cols int) []T {
 	const some = 16
 	t := make([]T, len(v))
 	for from := 0; from < cols; from += some {

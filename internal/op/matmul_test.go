@@ -119,7 +119,7 @@ func TestTransposed(t *testing.T) {
 			for i := range v {
 				v[i] = i
 			}
-			got := transposed(v, rows, cols)
+			got := Transposed(v, rows, cols)
 			for i := range v {
 				if x := got[i%max(cols, 1)*rows+i/max(cols, 1)]; x != i {
 					t.Fatalf("%d×%d: element %d is %d", rows, cols, i, x)

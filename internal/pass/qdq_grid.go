@@ -22,18 +22,25 @@ import (
 // these are stored. Only where the device multiplies bytes far faster than numbers is it worth
 // bringing them into their form.
 
+// gridOperands are the operands of a product of numbers on the steps of integers: the first is on
+// grid a, of one scale, and the second is what w makes of constant integers on grid b.
+func gridOperands(n *graph.Node) (w *graph.Node, a, b qGrid, ok bool) {
+	x, w := from(n.In[0], "DequantizeLinear"), from(n.In[1], "DequantizeLinear")
+	if x == nil || w == nil || !w.In[0].IsConst() || n.In[0].Type.DType != tensor.Float32 {
+		return nil, a, b, false
+	}
+	a, okA := gridOn(x, gridTypes)
+	b, okB := gridOf(w)
+	return w, a, b, okA && okB && one(a)
+}
+
 // gridConv proposes a convolution by integers in place of n.
 func (s *scope) gridConv(n *graph.Node) *Patch {
 	if !is(n, "Conv") || s.becomesBytes(n.Out[0]) {
 		return nil
 	}
-	x, w := from(n.In[0], "DequantizeLinear"), from(n.In[1], "DequantizeLinear")
-	if x == nil || w == nil || !w.In[0].IsConst() || n.In[0].Type.DType != tensor.Float32 {
-		return nil
-	}
-	a, okA := gridOn(x, gridTypes)
-	b, okB := gridOf(w)
-	if !okA || !okB || !one(a) || !perOutput(n, w, b) || !worthIntegers(n, w.In[0].Const(), a) ||
+	w, a, b, ok := gridOperands(n)
+	if !ok || !perOutput(n, w, b) || !worthIntegers(n, w.In[0].Const(), a) ||
 		!op.GridSumsFit(a.zero.Const(), w.In[0].Const(), b.zero.Const()) {
 		return nil
 	}

@@ -26,15 +26,12 @@ func (s *scope) gridProduct(n *graph.Node) *Patch {
 	if !is(n, "Gemm") && !is(n, "MatMul") || s.opset < axesAsInput || s.becomesBytes(n.Out[0]) {
 		return nil
 	}
-	x, w := from(n.In[0], "DequantizeLinear"), from(n.In[1], "DequantizeLinear")
-	if x == nil || w == nil || !w.In[0].IsConst() || w.In[0].Const().Rank() != 2 ||
-		!n.In[0].Type.Ranked || n.In[0].Type.DType != tensor.Float32 {
+	w, a, b, ok := gridOperands(n)
+	if !ok || w.In[0].Const().Rank() != 2 || !n.In[0].Type.Ranked {
 		return nil
 	}
-	a, okA := gridOn(x, gridTypes)
-	b, okB := gridOf(w)
 	rank := len(n.In[0].Type.Shape)
-	if !okA || !okB || !one(a) || rank != 2 && (rank != 3 || n.Type == "Gemm") {
+	if rank != 2 && (rank != 3 || n.Type == "Gemm") {
 		return nil
 	}
 	rows, ok := rowsOfWeights(n, w, b)
@@ -74,13 +71,8 @@ func rowsOfWeights(n, w *graph.Node, b qGrid) (*tensor.Tensor, bool) {
 			Data: t.Data}, true
 	}
 	k, m := t.Shape[0], t.Shape[1]
-	data := make([]byte, len(t.Data))
-	for i := range k {
-		for j, v := range t.Data[i*m:][:m] {
-			data[j*k+i] = v
-		}
-	}
-	return &tensor.Tensor{DType: t.DType, Shape: []int{m, k, 1}, Data: data}, true
+	return &tensor.Tensor{DType: t.DType, Shape: []int{m, k, 1},
+		Data: op.Transposed(t.Data, k, m)}, true
 }
 
 // worthRows reports whether a product by these rows of weights is worth computing in integers.
@@ -106,7 +98,7 @@ func (s *scope) rowsConv(n *graph.Node, in []*graph.Value, rank int) *Patch {
 		if rank == 2 {
 			perm = []int64{1, 0}
 		}
-		return add(operator(n, "", "Transpose", s.opset, op.Attrs{op.IntsAttr("perm", perm...)}, x))
+		return add(s.transpose(n, x, perm))
 	}
 	y := turn(n.In[0])
 	if rank == 2 {
