@@ -29,9 +29,12 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 			copyThirdAVX512(&dst[lo+i], width, &src[3*i], 0, plane, n, uint64(1)<<(3*lanes-2)-1,
 				uint32(1)<<lanes-1)
 		}
-	case stride == 1 && v == levelAVX2 && m >= 8:
+	case v == levelAVX2 && stride <= 2 && m > 16: // a panel of tiles has up to 32 columns
+		gather(v, dst, width, lo, lo+m/2, src, plane, stride, n)
+		gather(v, dst, width, lo+m/2, hi, src[m/2*stride:], plane, stride, n)
+	case v == levelAVX2 && stride == 1 && m >= 8:
 		copyLanesAVX2(&dst[lo], width, &src[0], plane, n, m)
-	case stride == 2 && v == levelAVX2 && m >= 8:
+	case v == levelAVX2 && stride == 2 && m >= 8:
 		copyEvenAVX2(&dst[lo], width, &src[0], plane, n, m)
 	default:
 		gatherGo(dst, width, lo, hi, src, plane, stride, n)
