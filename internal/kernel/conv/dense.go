@@ -185,7 +185,7 @@ type patches struct {
 	// even that the last column of a row and the first of the next see neighbours, too, counting
 	// those outside the image.
 	direct, even bool
-	tables       bool        // the level has a kernel for all taps
+	tables       bool        // a kernel for all taps is used, where the level has one
 	whole        []tapCopy   // see wholeTaps
 	panels       [][]tapCopy // see list
 }
@@ -235,7 +235,7 @@ func (p patches) fill(dst, src []float32, k0, k1, j0, j1 int) {
 	}
 	var buf [32]run
 	runs := p.split(&buf, j0, j1)
-	if p.tables && width <= mostTapLanes {
+	if p.tables && hasTapCopies(p.level, width) {
 		p.copyRuns(dst, src, width, runs, k0, k1)
 		return
 	}

@@ -50,6 +50,26 @@ func copyTapsS1AVX512(t *tapCopies)
 //go:noescape
 func copyTapsS2AVX512(t *tapCopies)
 
+// copyTapsS1x1AVX2 computes t, of 8 columns, with a stride of 1.
+//
+//go:noescape
+func copyTapsS1x1AVX2(t *tapCopies)
+
+// copyTapsS1x2AVX2 computes t, of 16 columns, with a stride of 1.
+//
+//go:noescape
+func copyTapsS1x2AVX2(t *tapCopies)
+
+// copyTapsS2x1AVX2 computes t, of 8 columns, with a stride of 2.
+//
+//go:noescape
+func copyTapsS2x1AVX2(t *tapCopies)
+
+// copyTapsS2x2AVX2 computes t, of 16 columns, with a stride of 2.
+//
+//go:noescape
+func copyTapsS2x2AVX2(t *tapCopies)
+
 // copyMasked1x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+1*i] where load has
 // bit 1*i, and zero elsewhere. It touches no element of src whose bit is not in load.
 //

@@ -17,14 +17,11 @@ func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) {
 	panic("conv: no masks")
 }
 
-// mostTapLanes is how wide a panel may be that runTapCopies writes.
-const mostTapLanes = 16
-
-// hasTapCopies reports whether runTapCopies has a kernel.
-func hasTapCopies(v level) bool { return v == levelNEON }
+// hasTapCopies reports whether runTapCopies has a kernel for panels of such a width.
+func hasTapCopies(v level, width int) bool { return v == levelNEON && width <= 16 }
 
 // runTapCopies computes c, for a stride of 1 or 2.
-func runTapCopies(c *tapCopies, stride int) {
+func runTapCopies(_ level, c *tapCopies, stride int) {
 	switch narrow := c.pitch <= 4*8; {
 	case stride == 1 && narrow:
 		copyTapsS1x2NEON(c)

@@ -15,13 +15,10 @@ func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) {
 	panic("conv: no masks")
 }
 
-// mostTapLanes is how wide a panel may be that runTapCopies writes.
-const mostTapLanes = 0
+// hasTapCopies reports whether runTapCopies has a kernel for panels of such a width.
+func hasTapCopies(level, int) bool { return false }
 
-// hasTapCopies reports whether runTapCopies has a kernel.
-func hasTapCopies(level) bool { return false }
-
-func runTapCopies(*tapCopies, int) { panic("conv: no copies of taps") }
+func runTapCopies(level, *tapCopies, int) { panic("conv: no copies of taps") }
 
 // hasWinograd reports whether winogradIn and winogradOut have kernels.
 func hasWinograd(level) bool { return false }

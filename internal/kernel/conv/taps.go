@@ -31,9 +31,10 @@ const (
 	fewChannels = 32
 )
 
-// copiesTaps reports whether a level copies what c channels of such strides see by tables of taps.
+// copiesTaps reports whether what c channels of such strides see is copied by tables of taps, where
+// a level can.
 func (v level) copiesTaps(stride, c int) bool {
-	return hasTapCopies(v) && stride <= 2 && (c <= fewChannels || !hasMasks(v))
+	return stride <= 2 && (c <= fewChannels || !hasMasks(v))
 }
 
 // wholeTaps lists the taps for columns that see the image only, of all channels of a pixel.
@@ -52,7 +53,7 @@ const mostPanels = 8
 // be copied in one stretch.
 func (p *patches) list() {
 	n := volume(p.out)
-	if !p.tables || p.width > mostTapLanes || !p.even || n > mostPanels*p.width {
+	if !p.tables || !hasTapCopies(p.level, p.width) || !p.even || n > mostPanels*p.width {
 		return
 	}
 	for j := 0; j < n; j += p.width {
@@ -72,7 +73,7 @@ func (p *patches) copyListed(dst, src []float32, width int, taps []tapCopy) {
 	_, _ = dst[len(taps)*p.c*width-1], src[p.c*p.plane-1]
 	c := tapCopies{src: &src[0], dst: &dst[0], taps: taps, plane: 4 * p.plane, pitch: 4 * width,
 		lanes: ^uint64(0), store: 1<<width - 1, reads: 4 * len(src), writes: 4 * len(dst)}
-	runTapCopies(&c, 1)
+	runTapCopies(p.level, &c, 1)
 }
 
 // copyRuns writes rows k0 to k1 of a panel of width floats.
@@ -102,7 +103,7 @@ func (p *patches) copyRun(c tapCopies, dst, src []float32, runs []run, k0, k1 in
 		step := p.w.Stride[2]
 		c.taps, c.shift = p.whole, 4*((r.z*p.w.In[1]+r.y)*p.w.In[2]+r.x-r.lane*step)
 		c.lanes = bitRange(r.lane*step, (r.lane+r.n-1)*step+1)
-		runTapCopies(&c, p.w.Stride[2])
+		runTapCopies(p.level, &c, p.w.Stride[2])
 		return
 	}
 	var buf [mostTaps]tapCopy
@@ -118,7 +119,7 @@ func (p *patches) copyRun(c tapCopies, dst, src []float32, runs []run, k0, k1 in
 		listed++
 		if k += n; listed == mostTaps || k == k1 {
 			c.taps = buf[:listed]
-			runTapCopies(&c, p.w.Stride[2])
+			runTapCopies(p.level, &c, p.w.Stride[2])
 			if k < k1 {
 				c.dst, c.writes = &dst[(k-k0)*width], 4*(len(dst)-(k-k0)*width)
 			}

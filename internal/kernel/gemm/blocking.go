@@ -73,7 +73,7 @@ func plan(p *Params, v level) blocking {
 	case p.PackedA && p.PanelRows > 0:
 		b.mr = p.PanelRows
 	case !p.PackedA && p.FillA == nil:
-		b.mr = evenRows(p.M, v.mr())
+		b.mr = v.evenRows(p.M)
 	}
 	b.aheadRows = aheadTiles(v) * v.mr()
 	if v.farCache() {
@@ -126,9 +126,41 @@ func (p *Params) repeats(v level, b *blocking) int {
 	return min(p.Batch, max(1, maxCallWork/(p.M*v.nr()*(v.stepsA(p.K)+storeSteps))))
 }
 
-// evenRows is the least height of as many tiles as m rows need: the last then has the most rows,
-// and time to read a panel of B.
-func evenRows(m, mr int) int { return ceilDiv(m, max(ceilDiv(m, mr), 1)) }
+// evenRows is the height of tiles by which m rows take the least time: the last, which has the rows
+// that are left, then has many of them, and time to read a panel of B.
+func (v level) evenRows(m int) int {
+	most := v.mr()
+	best := ceilDiv(m, max(ceilDiv(m, most), 1))
+	for rows := min(best-1, m); rows >= v.leastRows(); rows-- {
+		if v.tilesTime(m, rows) < v.tilesTime(m, best) {
+			best = rows
+		}
+	}
+	return best
+}
+
+// tileTime is what a tile takes beside its products, in fractions of a row of it.
+const tileTime = 4
+
+// tilesTime is the time of m rows in tiles of so many, in fractions of a row.
+func (v level) tilesTime(m, rows int) int {
+	least := v.leastRows()
+	time := m / rows * (tileTime*max(rows, least) + 1)
+	if last := m % rows; last > 0 {
+		time += tileTime*max(last, least) + 1
+	}
+	return time
+}
+
+// leastRows is of how many rows a tile is that takes as long as one of fewer: these have too few
+// sums to keep the multipliers busy. Of two multipliers each has a result after four cycles (Fog,
+// "Instruction tables", VFMADD of Haswell to Zen 4), and with AVX2 a row has two registers of sums.
+func (v level) leastRows() int {
+	if v.floats() == levelAVX2 && !v.bytes() {
+		return 4
+	}
+	return 1
+}
 
 // keepsRows reports whether one block has all rows of A. It has in three cases. On tiles it has all
 // that stay in half of the second-level cache, as nothing is packed for a block. In another, B is

@@ -16,9 +16,9 @@ func (p Format) PackedBLen(k, n int) int {
 // PanelRows returns the number of rows of a panel of a packed A: the rows of a tile.
 func (p Format) PanelRows() int { return currentLevel(p).mr() }
 
-// EvenRows returns into how many rows at a time m rows of A are best packed: the least for as many
-// panels. The last panel then has the most rows.
-func (p Format) EvenRows(m int) int { return evenRows(m, currentLevel(p).mr()) }
+// EvenRows returns into how many rows at a time m rows of A are best packed, so that tiles of them
+// take the least time at the current instruction level.
+func (p Format) EvenRows(m int) int { return currentLevel(p).evenRows(m) }
 
 // PanelColumns returns the number of columns of a panel of a packed B, the w of [Params.Fill].
 func (p Format) PanelColumns() int { return currentLevel(p).nr() }

@@ -221,13 +221,9 @@ func copyMasked(s *asm.File, stride, vectors int) {
 		),
 	)
 	copyArgs(s)
-	s.Ops("MOVL load+48(FP), AX", "VMOVD AX, X4", "VPBROADCASTD X4, Y4")
+	s.Op("MOVL load+48(FP), AX")
 	loads := stride * vectors
-	for g := range loads {
-		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y5", 32*g)
-		s.Op("VPAND Y5, Y4, Y%d", 12+g)
-		s.Op("VPCMPEQD Y5, Y%d, Y%d", 12+g, 12+g)
-	}
+	narrowMasks(s, "AX", loads, 12)
 	s.Label("loop")
 	for g := range loads {
 		s.Op("VMASKMOVPS %d(SI), Y%d, Y%d", 32*g, 12+g, g)

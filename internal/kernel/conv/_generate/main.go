@@ -62,6 +62,10 @@ func copies(s *asm.File) {
 	copyOverlapping(s)
 	copyTaps(s, 1)
 	copyTaps(s, 2)
+	for _, stride := range []int{1, 2} {
+		copyTapsNarrow(s, stride, 1)
+		copyTapsNarrow(s, stride, 2)
+	}
 	for stride := 1; stride <= 2; stride++ {
 		for vectors := 1; vectors <= 2; vectors++ {
 			copyMasked(s, stride, vectors)

@@ -47,3 +47,59 @@ func copyTaps(s *asm.File, stride int) {
 	s.Op("ADDQ $tapCopy__size, R11")
 	s.Ops("DECQ R12", "JNZ tap", "VZEROUPPER", "RET")
 }
+
+// copyTapsNarrow writes the same for panels of whole vectors of 8 columns, without mask registers.
+// Columns that keep what they hold are read before they are stored: stores under such masks take
+// many times as long as loads.
+func copyTapsNarrow(s *asm.File, stride, vectors int) {
+	s.Func(fmt.Sprintf("copyTapsS%dx%dAVX2", stride, vectors), "t *tapCopies", 8,
+		fmt.Sprintf("computes t, of %d columns, with a stride of %d.", 8*vectors, stride))
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ tapCopies_dst(BX), DI", "MOVQ tapCopies_pitch(BX), R10",
+		"MOVQ tapCopies_plane(BX), R9", "MOVQ tapCopies_src(BX), R8",
+		"ADDQ tapCopies_shift(BX), R8", "MOVQ tapCopies_taps(BX), R11",
+		"MOVQ (tapCopies_taps+8)(BX), R12", "MOVL tapCopies_lanes(BX), R13",
+		"MOVL tapCopies_store(BX), DX")
+	narrowMasks(s, "DX", vectors, 10)
+	s.Label("tap")
+	s.Ops("MOVQ tapCopy_at(R11), SI", "ADDQ R8, SI", "MOVL tapCopy_load(R11), AX", "ANDL R13, AX",
+		"MOVQ tapCopy_n(R11), CX")
+	narrowMasks(s, "AX", stride*vectors, 12)
+	s.Op("CMPL DX, $%d", 1<<(8*vectors)-1)
+	s.Op("JNE keep")
+	for _, keep := range []bool{false, true} {
+		name := map[bool]string{false: "whole", true: "keep"}[keep]
+		s.Label(name)
+		for g := range stride * vectors {
+			s.Op("VMASKMOVPS %d(SI), Y%d, Y%d", 32*g, 12+g, g)
+		}
+		for v := range vectors {
+			if stride == 2 {
+				s.Op("VSHUFPS $0x88, Y%d, Y%d, Y%d", 2*v+1, 2*v, v)
+				s.Op("VPERMPD $0xd8, Y%d, Y%d", v, v)
+			}
+			if keep {
+				s.Op("VMOVUPS %d(DI), Y%d", 32*v, 4+v)
+				s.Op("VBLENDVPS Y%d, Y%d, Y%d, Y%d", 10+v, v, 4+v, v)
+			}
+			s.Op("VMOVUPS Y%d, %d(DI)", v, 32*v)
+		}
+		s.Ops("ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ "+name)
+		if !keep {
+			s.Op("JMP next")
+		}
+	}
+	s.Label("next")
+	s.Op("ADDQ $tapCopy__size, R11")
+	s.Ops("DECQ R12", "JNZ tap", "VZEROUPPER", "RET")
+}
+
+// narrowMasks makes vectors of masks, from Y first on, of the bits of a register.
+func narrowMasks(s *asm.File, bits string, vectors, first int) {
+	s.Op("VMOVD %s, X4", bits)
+	s.Op("VPBROADCASTD X4, Y4")
+	for v := range vectors {
+		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y5", 32*v)
+		s.Op("VPAND Y5, Y4, Y%d", first+v)
+		s.Op("VPCMPEQD Y5, Y%[1]d, Y%[1]d", first+v)
+	}
+}
