@@ -43,7 +43,8 @@ weir="agent cmd/weir device/far device/machine feed grad graph internal/chart
   internal/pass internal/process internal/roofline internal/seat internal/shim/...
   internal/terminal/... internal/trace internal/tune internal/wholefile internal/yamlfile
   kube/place kube/sim plan/cache scenario/... server server/audit server/auth server/client
-  server/config server/jobs server/kept server/repo server/sealed server/source server/store
+  server/config server/jobs server/kept server/repo server/sealed server/source server/steps
+  server/store
   server/telemetry/... server/traffic server/training server/web share/catalogue share/sim
   tensor/npy train/..."
 # As folders these would stand for more: what is beside each of them has the same name further down.
