@@ -36,8 +36,9 @@ type Features struct {
 	// NHWC says that there are kernels for images of bytes with their channels in the last axis.
 	NHWC bool
 	// FastBytes says that products of bytes are so much faster than those of float32 that it pays
-	// to round an image to integers of 8 bits for one, or of 16 for two.
-	FastBytes bool
+	// to round an image to integers of 8 bits for one, and FastWords that it does to round it to
+	// integers of 16 bits for two.
+	FastBytes, FastWords bool
 	// Pixels says that there are kernels for images of bfloat16 with their channels in the last
 	// axis.
 	Pixels *Asked

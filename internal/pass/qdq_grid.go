@@ -19,19 +19,20 @@ import (
 // That is what NNCF leaves, which quantises where a product reads, and files of 16 bits. Of these
 // only convolutions of single pixels are, by weights with which no sum exceeds 32 bits. The
 // operator rounds x, which it gets as numbers, once more, so that it matters to nothing else how
-// these are stored. Only where the device multiplies bytes far faster than numbers is it worth
-// bringing them into their form.
+// these are stored. Only where the device multiplies bytes faster than numbers is it worth bringing
+// them into their form, and twice as many where it multiplies them far faster.
 
 // gridOperands are the operands of a product of numbers on the steps of integers: the first is on
 // grid a, of one scale, and the second is what w makes of constant integers on grid b.
-func gridOperands(n *graph.Node) (w *graph.Node, a, b qGrid, ok bool) {
+func (s *scope) gridOperands(n *graph.Node) (w *graph.Node, a, b qGrid, ok bool) {
 	x, w := from(n.In[0], "DequantizeLinear"), from(n.In[1], "DequantizeLinear")
 	if x == nil || w == nil || !w.In[0].IsConst() || n.In[0].Type.DType != tensor.Float32 {
 		return nil, a, b, false
 	}
 	a, okA := gridOn(x, gridTypes)
 	b, okB := gridOf(w)
-	return w, a, b, okA && okB && one(a)
+	return w, a, b, okA && okB && one(a) &&
+		(s.features.FastWords || a.zero.Const().DType.Bits() == 8)
 }
 
 // gridConv proposes a convolution by integers in place of n.
@@ -39,7 +40,7 @@ func (s *scope) gridConv(n *graph.Node) *Patch {
 	if !is(n, "Conv") || s.becomesBytes(n.Out[0]) {
 		return nil
 	}
-	w, a, b, ok := gridOperands(n)
+	w, a, b, ok := s.gridOperands(n)
 	if !ok || !perOutput(n, w, b) || !worthIntegers(n, w.In[0].Const(), a) ||
 		!op.GridSumsFit(a.zero.Const(), w.In[0].Const(), b.zero.Const()) {
 		return nil

@@ -15,7 +15,8 @@ import (
 )
 
 // fastBytes is a device that multiplies bytes fast, and has no kernels for images of bytes.
-var fastBytes = pass.Options{Check: true, Features: compute.Features{FastBytes: true}}
+var fastBytes = pass.Options{Check: true, Features: compute.Features{FastBytes: true,
+	FastWords: true}}
 
 // gridConvNet is the begin of a graph on an image of 200 channels.
 func gridConvNet(t *testing.T, seed uint64) (b *qdqNet, x *graph.Value) {
@@ -93,7 +94,7 @@ func TestGridConvLeaves(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "wide": true, "3x3": true, "bytes": false,
 		"grouped": false, "few": false, "thin": false, "wide, thin": false, "wide 3x3": false,
 		"wide strided": false, "wide padded": false, "wide, too large sums": false, "slow": false,
-		"portable": false} {
+		"wide, slow": false, "words slow": true, "portable": false} {
 		b, x := gridConvNet(t, 5)
 		d, shape, o := tensor.Uint8, []int{40, 200, 1, 1}, fastBytes
 		attrs := op.Attrs{}
@@ -119,6 +120,8 @@ func TestGridConvLeaves(t *testing.T) {
 			attrs = op.Attrs{op.IntsAttr("pads", 0, 0, 1, 0)}
 		case "slow":
 			o.Features = compute.Features{}
+		case "wide, slow", "words slow":
+			o.Features.FastWords = false
 		case "portable":
 			o.Portable = true
 		}

@@ -26,7 +26,7 @@ func (s *scope) gridProduct(n *graph.Node) *Patch {
 	if !is(n, "Gemm") && !is(n, "MatMul") || s.opset < axesAsInput || s.becomesBytes(n.Out[0]) {
 		return nil
 	}
-	w, a, b, ok := gridOperands(n)
+	w, a, b, ok := s.gridOperands(n)
 	if !ok || w.In[0].Const().Rank() != 2 || !n.In[0].Type.Ranked {
 		return nil
 	}

@@ -57,7 +57,7 @@ func TestGridProduct(t *testing.T) {
 func TestGridProductLeaves(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "turned": false, "scaled": false,
 		"added": false, "few": false, "thin": false, "deep": false,
-		"bytes": false, "old": false, "slow": false, "portable": false} {
+		"bytes": false, "old": false, "slow": false, "slow words": false, "portable": false} {
 		b, x := rowsNet(t, 5, 7)
 		o, weights, attrs, typ := fastBytes, []int{100, 40}, op.Attrs(nil), "Gemm"
 		switch name {
@@ -78,8 +78,9 @@ func TestGridProductLeaves(t *testing.T) {
 		case "old":
 			b.g.Opsets[""] = 12
 		case "slow":
-			o.Features = fastBytes.Features
 			o.Features.FastBytes = false
+		case "slow words":
+			o.Features.FastWords = false
 		case "portable":
 			o.Portable = true
 		}

@@ -46,7 +46,8 @@ func (t target) Features() compute.Features {
 	return compute.Features{
 		BF16:      fast,
 		NHWC:      conv.HasNHWC(),
-		FastBytes: cpuinfo.HasAVX512VNNI(),
+		FastBytes: cpuinfo.HasAVX2FMA(),
+		FastWords: cpuinfo.HasAVX512VNNI(),
 		Pixels:    pixels,
 		Costs: compute.Costs{
 			Rounding:      6,
