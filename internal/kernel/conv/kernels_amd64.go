@@ -196,10 +196,8 @@ func storeRuns(v level, plane, stage []float32, runs []stagedRun) {
 	_, _ = plane[last.plane+last.n-1], stage[stagedLen-1]
 	if v == levelAVX512 {
 		storeRunsAVX512(&plane[0], &stage[0], &runs[0], len(runs))
-		return
-	}
-	for _, r := range runs {
-		copy(plane[r.plane:][:r.n], stage[r.stage:])
+	} else {
+		storeRunsAVX2(&plane[0], &stage[0], &runs[0], len(runs))
 	}
 }
 

@@ -4406,3 +4406,28 @@ store3:
 next:
 	DECQ DX; JNZ vector; VZEROUPPER
 	RET
+
+// func storeRunsAVX2(plane, stage *float32, runs *stagedRun, n int)
+// Described in winograd_narrow.go.
+TEXT ·storeRunsAVX2(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ plane+0(FP), DI
+	MOVQ stage+8(FP), SI
+	MOVQ runs+16(FP), R8
+	MOVQ n+24(FP), DX
+run:
+	MOVQ stagedRun_stage(R8), AX; LEAQ (SI)(AX*4), R9; MOVQ stagedRun_plane(R8), AX
+	LEAQ (DI)(AX*4), R10; MOVQ stagedRun_n(R8), CX; SUBQ $8, CX; JLT part
+whole:
+	VMOVUPS (R9), Y0; VMOVUPS Y0, (R10); ADDQ $32, R9; ADDQ $32, R10; SUBQ $8, CX; JGE whole
+	CMPQ CX, $-8; JEQ next; VMOVUPS (R9)(CX*4), Y0; VMOVUPS Y0, (R10)(CX*4); JMP next
+part:
+	ADDQ $4, CX; JLT few; VMOVUPS (R9), X0; VMOVUPS (R9)(CX*4), X1; VMOVUPS X0, (R10)
+	VMOVUPS X1, (R10)(CX*4); JMP next
+few:
+	ADDQ $4, CX
+one:
+	MOVL -4(R9)(CX*4), AX; MOVL AX, -4(R10)(CX*4); DECQ CX; JNZ one
+next:
+	ADDQ $stagedRun__size, R8; DECQ DX; JNZ run; VZEROUPPER
+	RET

@@ -330,3 +330,8 @@ func winogradOutAVX2(
 	dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo,
 	hi float32,
 )
+
+// storeRunsAVX2 copies n >= 1 runs of 1 float at least.
+//
+//go:noescape
+func storeRunsAVX2(plane, stage *float32, runs *stagedRun, n int)

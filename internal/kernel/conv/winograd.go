@@ -62,9 +62,9 @@ const (
 	// fewChunks is the number of chunks from which the last one matters little to workers that
 	// claim them.
 	fewChunks = 16
-	// partRows is about the output channels that are multiplied and transformed at a time, so that
-	// they stay in a cache.
-	partRows = 28
+	// leastBlock is about the output channels that a block has at least where they are cut into more
+	// of them for the workers' sake.
+	leastBlock = 28
 	// linePad is added between the frequencies, which would all fall into the same lines of a cache
 	// at a power of two.
 	linePad = 16
@@ -81,6 +81,16 @@ const (
 	// paysBelow is the part of the time of the direct way that the transforms must stay under.
 	paysBelow = 0.8
 )
+
+// partRows is about the output channels, at most, that are multiplied and transformed at a time, so
+// that they stay in a cache. With AVX2, whose tiles have few rows, it takes less time to have more
+// of them in a further cache than to read the transformed inputs once more for each part.
+func partRows(v level) int {
+	if v == levelAVX2 {
+		return 84
+	}
+	return 28
+}
 
 // packCycles is what packing a kernel takes.
 func packCycles(v level) float64 {
@@ -176,12 +186,14 @@ func (p *Params) cut(out [3]int) winograd {
 		w.pitch = tilesPitch
 	}
 	w.panelStep = w.width * p.C
-	tile := gemm.F32.PanelRows()
-	w.part = max(partRows/tile, 1) * tile
-	w.stepIn, w.stepOut = lanes*p.C+linePad, lanes*w.part+linePad
+	w.stepIn = lanes*p.C + linePad
 	most := max(chunkWork/(frequencies*lanes*p.C), chunkRows)
 	w.split(p.M, (p.M+most-1)/most)
 	w.even(p)
+	parts := ceilDiv(w.block, partRows(w.level))
+	tile := gemm.F32.PanelRows()
+	w.part = ceilDiv(w.block, parts*tile) * tile
+	w.stepOut = lanes*w.part + linePad
 	return w
 }
 
@@ -196,8 +208,10 @@ func (w *winograd) split(channels, blocks int) {
 // one, provided that this takes less time in all.
 func (w *winograd) even(p *Params) {
 	start, best := *w, w.time(p)
+	tile := gemm.F32.PanelRows()
+	least := max(leastBlock/tile, 1) * tile
 	for blocks := start.blocks + 1; p.N*start.panels*blocks <= fewChunks &&
-		blocks*start.part <= p.M+start.part; blocks++ {
+		blocks*least <= p.M+least; blocks++ {
 		next := start
 		next.split(p.M, blocks)
 		if t := next.time(p); t < best {
@@ -313,7 +327,9 @@ func (o *Convolution) transformIn(v, x, tiles []float32, first, last int) {
 	}
 }
 
-func halves(tiles int) int { return (tiles + halfLanes - 1) / halfLanes }
+func halves(tiles int) int { return ceilDiv(tiles, halfLanes) }
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // tileRows lists the rows of input under tiles first to last.
 func (w *winograd) tileRows(rows []tileRow, win *Window, first, last int) []tileRow {

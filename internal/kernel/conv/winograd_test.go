@@ -147,8 +147,6 @@ func (p *Params) magnitudes(args *Args, out [3]int) []float64 {
 	return sums
 }
 
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
 // checkTileBound holds that y is as far from the reference in args as winograd.go derives.
 func checkTileBound(t *testing.T, p *Params, args *Args, y []float32) {
 	t.Helper()

@@ -52,6 +52,7 @@ func kernels(s *asm.File) {
 	storeRuns(s)
 	winogradInNarrow(s)
 	winogradOutNarrow(s)
+	storeRunsNarrow(s)
 }
 
 // copies writes the copies of what taps see.

@@ -171,3 +171,28 @@ func winogradOutRowNarrow(s *asm.File, i int) {
 		s.Op("VMOVUPS Y%d, %d(DI)", k, 512*i+32*k)
 	}
 }
+
+// storeRunsNarrow writes the copy of runs without masks: what is left of a run behind whole vectors
+// is copied by a vector that ends with it, over what is there already, or is less than a vector.
+func storeRunsNarrow(s *asm.File) {
+	s.Func("storeRunsAVX2", "plane, stage *float32, runs *stagedRun, n int", 32,
+		"copies n >= 1 runs of 1 float at least.")
+	s.Ops("MOVQ plane+0(FP), DI", "MOVQ stage+8(FP), SI", "MOVQ runs+16(FP), R8",
+		"MOVQ n+24(FP), DX")
+	s.Label("run")
+	s.Ops("MOVQ stagedRun_stage(R8), AX", "LEAQ (SI)(AX*4), R9", "MOVQ stagedRun_plane(R8), AX",
+		"LEAQ (DI)(AX*4), R10", "MOVQ stagedRun_n(R8), CX", "SUBQ $8, CX", "JLT part")
+	s.Label("whole")
+	s.Ops("VMOVUPS (R9), Y0", "VMOVUPS Y0, (R10)", "ADDQ $32, R9", "ADDQ $32, R10",
+		"SUBQ $8, CX", "JGE whole", "CMPQ CX, $-8", "JEQ next", "VMOVUPS (R9)(CX*4), Y0",
+		"VMOVUPS Y0, (R10)(CX*4)", "JMP next")
+	s.Label("part")
+	s.Ops("ADDQ $4, CX", "JLT few", "VMOVUPS (R9), X0", "VMOVUPS (R9)(CX*4), X1",
+		"VMOVUPS X0, (R10)", "VMOVUPS X1, (R10)(CX*4)", "JMP next")
+	s.Label("few")
+	s.Op("ADDQ $4, CX")
+	s.Label("one")
+	s.Ops("MOVL -4(R9)(CX*4), AX", "MOVL AX, -4(R10)(CX*4)", "DECQ CX", "JNZ one")
+	s.Label("next")
+	s.Ops("ADDQ $stagedRun__size, R8", "DECQ DX", "JNZ run", "VZEROUPPER", "RET")
+}
