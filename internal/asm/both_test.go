@@ -41,7 +41,7 @@ var (
 		"peak": "what benchmarks compare with, which none does on arm64",
 
 		"copyEven": "arm64 gathers all taps at once", "copyLanes": "the same",
-		"copyMasked": "the same", "copyThird": "the same",
+		"copyMasked": "the same", "copyPair": "the same", "copyThird": "the same",
 		"padRows":              "arm64 has no masked loads",
 		"winogradWeights":      "in doubles, of which a vector of arm64 holds two: plain Go",
 		"poolMax":              "arm64 reduces the rows of windows first, then the columns",

@@ -275,6 +275,13 @@ func (p *patches) tap(dst, src []float32, width int, runs []run, t tap, n int) {
 		copyLanes(p.level, dst, width, src, at, p.plane, p.w.Stride[2], n, lanes)
 		return
 	}
+	if !p.pairs(dst, src, width, runs, t, n) {
+		p.gather(dst, src, width, runs, t, n)
+	}
+}
+
+// gather does what tap does, one run after another.
+func (p *patches) gather(dst, src []float32, width int, runs []run, t tap, n int) {
 	filled := 0
 	for i := range runs {
 		lo, hi, _ := runs[i].inside(&p.w, t)

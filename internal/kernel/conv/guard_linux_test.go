@@ -2,6 +2,7 @@ package conv
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -58,6 +59,65 @@ func TestNothingOutsideIsTouchedByProducts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNothingOutsideIsTouchedByRunsOfColumns convolves images of more channels than are copied under
+// all taps at once, whose neighbouring columns lie in several rows.
+func TestNothingOutsideIsTouchedByRunsOfColumns(t *testing.T) {
+	r := rand.New(rand.NewPCG(24, 3))
+	for _, atStart := range []bool{true, false} {
+		atLevels(t, func(t *testing.T) {
+			for size := 3; size <= 32; size++ {
+				for stride := 1; stride <= 2; stride++ {
+					p := square(fewChannels+1+r.IntN(3), 1+r.IntN(8), size, 3, stride, 0, 1)
+					p.PadLo[2], p.In[1] = r.IntN(2), 7+r.IntN(4)
+					for _, p.Algorithm = range []Algorithm{AlgoProduct, AlgoPixels} {
+						convolveFenced(t, r, p, atStart)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPanelsOfPatches fills panels of columns in several rows of the output, of which nothing before
+// or after may be touched, by kernels and without.
+func TestPanelsOfPatches(t *testing.T) {
+	r := rand.New(rand.NewPCG(25, 3))
+	for _, atStart := range []bool{true, false} {
+		atLevels(t, func(t *testing.T) {
+			for size := 3; size <= 32; size++ {
+				for stride := 1; stride <= 2; stride++ {
+					w := square(1, 1, size, 3, stride, 0, 1).Window
+					w.In[1], w.PadLo[2] = 2*size, r.IntN(2)
+					fillFenced(t, r, w, []int{5, 6, 8, 16}[size%4], atStart)
+				}
+			}
+		})
+	}
+}
+
+func fillFenced(t *testing.T, r *rand.Rand, w Window, width int, atStart bool) {
+	t.Helper()
+	out, err := w.setDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPatches(w, out, fewChannels+1)
+	k, n := p.c*len(p.taps), volume(out)
+	src, _ := guarded(r, p.c*p.plane)
+	src = fencedCopy(t, src, atStart)
+	plain := p
+	plain.level, plain.direct, plain.tables = levelGo, false, false
+	for j := 0; j+width <= n; j += width {
+		got := fencedCopy(t, make([]float32, k*width), atStart)
+		want := make([]float32, k*width)
+		p.fill(got, src, 0, k, j, j+width)
+		plain.fill(want, src, 0, k, j, j+width)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v: panel of %d columns from %d differs", w, width, j)
+		}
 	}
 }
 

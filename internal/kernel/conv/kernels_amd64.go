@@ -94,6 +94,18 @@ func runTapCopies(v level, c *tapCopies, stride int) {
 	}
 }
 
+// hasPairCopies reports whether runPairCopy has a kernel.
+func hasPairCopies(v level) bool { return v == levelAVX2 }
+
+// runPairCopy computes c, for a stride of 1 or 2.
+func runPairCopy(c *pairCopy, stride int) {
+	if stride == 1 {
+		copyPairS1AVX2(c)
+	} else {
+		copyPairS2AVX2(c)
+	}
+}
+
 // copyVectors is copyLanes with AVX2. Each row is stored as one or two vectors, the next row over
 // what is too much, and the last rows, after which there may be no room, float by float.
 func copyVectors(dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {

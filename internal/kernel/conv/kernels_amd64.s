@@ -399,6 +399,23 @@ next:
 	ADDQ $tapCopy__size, R11; DECQ R12; JNZ tap; VZEROUPPER
 	RET
 
+// func copyPairS1AVX2(c *pairCopy)
+// Described in taps.go.
+TEXT ·copyPairS1AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ c+0(FP), BX
+	MOVQ pairCopy_dst(BX), DI; MOVQ pairCopy_pitch(BX), R10; MOVQ pairCopy_plane(BX), R9
+	MOVQ pairCopy_n(BX), CX; MOVQ (pairCopy_run+0)(BX), AX; MOVQ pairCopy_src(BX), SI
+	LEAQ (SI)(AX*4), SI; MOVL (pairCopy_run+8)(BX), AX; VMOVD AX, X4; VPBROADCASTD X4, Y4
+	VMOVUPS ·laneBits<>+0(SB), Y5; VPAND Y5, Y4, Y12; VPCMPEQD Y5, Y12, Y12
+	MOVQ (pairCopy_run+16)(BX), AX; MOVQ pairCopy_src(BX), R8; LEAQ (R8)(AX*4), R8
+	MOVL (pairCopy_run+24)(BX), AX; VMOVD AX, X4; VPBROADCASTD X4, Y4; VMOVUPS ·laneBits<>+0(SB), Y5
+	VPAND Y5, Y4, Y14; VPCMPEQD Y5, Y14, Y14
+loop:
+	VMASKMOVPS 0(SI), Y12, Y0; VMASKMOVPS 0(R8), Y14, Y2; VORPS Y2, Y0, Y0; VMOVUPS Y0, (DI)
+	ADDQ R9, SI; ADDQ R9, R8; ADDQ R10, DI; DECQ CX; JNZ loop; VZEROUPPER
+	RET
+
 // func copyTapsS2x1AVX2(t *tapCopies)
 // Described in taps.go.
 TEXT ·copyTapsS2x1AVX2(SB), 0, $256-8
@@ -456,6 +473,27 @@ keep:
 	DECQ CX; JNZ keep
 next:
 	ADDQ $tapCopy__size, R11; DECQ R12; JNZ tap; VZEROUPPER
+	RET
+
+// func copyPairS2AVX2(c *pairCopy)
+// Described in taps.go.
+TEXT ·copyPairS2AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ c+0(FP), BX
+	MOVQ pairCopy_dst(BX), DI; MOVQ pairCopy_pitch(BX), R10; MOVQ pairCopy_plane(BX), R9
+	MOVQ pairCopy_n(BX), CX; MOVQ (pairCopy_run+0)(BX), AX; MOVQ pairCopy_src(BX), SI
+	LEAQ (SI)(AX*4), SI; MOVL (pairCopy_run+8)(BX), AX; VMOVD AX, X4; VPBROADCASTD X4, Y4
+	VMOVUPS ·laneBits<>+0(SB), Y5; VPAND Y5, Y4, Y12; VPCMPEQD Y5, Y12, Y12
+	VMOVUPS ·laneBits<>+32(SB), Y5; VPAND Y5, Y4, Y13; VPCMPEQD Y5, Y13, Y13
+	MOVQ (pairCopy_run+16)(BX), AX; MOVQ pairCopy_src(BX), R8; LEAQ (R8)(AX*4), R8
+	MOVL (pairCopy_run+24)(BX), AX; VMOVD AX, X4; VPBROADCASTD X4, Y4; VMOVUPS ·laneBits<>+0(SB), Y5
+	VPAND Y5, Y4, Y14; VPCMPEQD Y5, Y14, Y14; VMOVUPS ·laneBits<>+32(SB), Y5; VPAND Y5, Y4, Y15
+	VPCMPEQD Y5, Y15, Y15
+loop:
+	VMASKMOVPS 0(SI), Y12, Y0; VMASKMOVPS 0(R8), Y14, Y2; VORPS Y2, Y0, Y0
+	VMASKMOVPS 32(SI), Y13, Y1; VMASKMOVPS 32(R8), Y15, Y3; VORPS Y3, Y1, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0; VPERMPD $0xd8, Y0, Y0; VMOVUPS Y0, (DI); ADDQ R9, SI; ADDQ R9, R8
+	ADDQ R10, DI; DECQ CX; JNZ loop; VZEROUPPER
 	RET
 
 // func copyMasked1x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)

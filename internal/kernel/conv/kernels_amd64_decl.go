@@ -60,6 +60,11 @@ func copyTapsS1x1AVX2(t *tapCopies)
 //go:noescape
 func copyTapsS1x2AVX2(t *tapCopies)
 
+// copyPairS1AVX2 computes c with a stride of 1 of the columns.
+//
+//go:noescape
+func copyPairS1AVX2(c *pairCopy)
+
 // copyTapsS2x1AVX2 computes t, of 8 columns, with a stride of 2.
 //
 //go:noescape
@@ -69,6 +74,11 @@ func copyTapsS2x1AVX2(t *tapCopies)
 //
 //go:noescape
 func copyTapsS2x2AVX2(t *tapCopies)
+
+// copyPairS2AVX2 computes c with a stride of 2 of the columns.
+//
+//go:noescape
+func copyPairS2AVX2(c *pairCopy)
 
 // copyMasked1x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+1*i] where load has
 // bit 1*i, and zero elsewhere. It touches no element of src whose bit is not in load.

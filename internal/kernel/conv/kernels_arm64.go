@@ -34,6 +34,11 @@ func runTapCopies(_ level, c *tapCopies, stride int) {
 	}
 }
 
+// hasPairCopies reports whether runPairCopy has a kernel.
+func hasPairCopies(level) bool { return false }
+
+func runPairCopy(*pairCopy, int) { panic("conv: no copies of pairs") }
+
 // hasWinograd reports whether winogradIn and winogradOut have kernels.
 func hasWinograd(v level) bool { return v == levelNEON }
 

@@ -20,6 +20,11 @@ func hasTapCopies(level, int) bool { return false }
 
 func runTapCopies(level, *tapCopies, int) { panic("conv: no copies of taps") }
 
+// hasPairCopies reports whether runPairCopy has a kernel.
+func hasPairCopies(level) bool { return false }
+
+func runPairCopy(*pairCopy, int) { panic("conv: no copies of pairs") }
+
 // hasWinograd reports whether winogradIn and winogradOut have kernels.
 func hasWinograd(level) bool { return false }
 

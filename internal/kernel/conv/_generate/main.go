@@ -66,6 +66,7 @@ func copies(s *asm.File) {
 	for _, stride := range []int{1, 2} {
 		copyTapsNarrow(s, stride, 1)
 		copyTapsNarrow(s, stride, 2)
+		copyPair(s, stride)
 	}
 	for stride := 1; stride <= 2; stride++ {
 		for vectors := 1; vectors <= 2; vectors++ {

@@ -93,6 +93,33 @@ func copyTapsNarrow(s *asm.File, stride, vectors int) {
 	s.Ops("DECQ R12", "JNZ tap", "VZEROUPPER", "RET")
 }
 
+// copyPair writes the copy of what 8 columns see in two runs. Of either run elements are loaded
+// under a mask, and both then put together.
+func copyPair(s *asm.File, stride int) {
+	s.Func(fmt.Sprintf("copyPairS%dAVX2", stride), "c *pairCopy", 8,
+		fmt.Sprintf("computes c with a stride of %d of the columns.", stride))
+	s.Ops("MOVQ c+0(FP), BX", "MOVQ pairCopy_dst(BX), DI", "MOVQ pairCopy_pitch(BX), R10",
+		"MOVQ pairCopy_plane(BX), R9", "MOVQ pairCopy_n(BX), CX")
+	for i, to := range []string{"SI", "R8"} {
+		s.Op("MOVQ (pairCopy_run+%d)(BX), AX", 16*i)
+		s.Op("MOVQ pairCopy_src(BX), %s", to)
+		s.Op("LEAQ (%[1]s)(AX*4), %[1]s", to)
+		s.Op("MOVL (pairCopy_run+%d)(BX), AX", 16*i+8)
+		narrowMasks(s, "AX", stride, 12+2*i)
+	}
+	s.Label("loop")
+	for g := range stride {
+		s.Op("VMASKMOVPS %d(SI), Y%d, Y%d", 32*g, 12+g, g)
+		s.Op("VMASKMOVPS %d(R8), Y%d, Y%d", 32*g, 14+g, 2+g)
+		s.Op("VORPS Y%d, Y%d, Y%d", 2+g, g, g)
+	}
+	if stride == 2 {
+		s.Ops("VSHUFPS $0x88, Y1, Y0, Y0", "VPERMPD $0xd8, Y0, Y0")
+	}
+	s.Ops("VMOVUPS Y0, (DI)", "ADDQ R9, SI", "ADDQ R9, R8", "ADDQ R10, DI", "DECQ CX", "JNZ loop",
+		"VZEROUPPER", "RET")
+}
+
 // narrowMasks makes vectors of masks, from Y first on, of the bits of a register.
 func narrowMasks(s *asm.File, bits string, vectors, first int) {
 	s.Op("VMOVD %s, X4", bits)
