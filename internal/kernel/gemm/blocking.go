@@ -46,7 +46,7 @@ type blocking struct {
 	lenBlock   int  // scratch for results on their way from tiles
 	lenC       int  // scratch for a block of C, and of the residual, stored transposed
 	directA    bool // rows of A are read where they lie
-	directRows bool // the same on tiles, which take rows as they are
+	directRows bool // the same of rows as they are given
 	directB    bool // whole panels of B are read where they lie
 	together   bool // all rows are in one block
 	aheadRows  int  // of a block, from which its tiles fetch panels of a packed B ahead
@@ -67,7 +67,7 @@ func plan(p *Params, v level) blocking {
 		b.part = split(b.kc, nearSteps, v.unitK())
 	}
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
-	b.directRows = v.tiles() && p.readsRows()
+	b.directRows = v.tiles() && p.readsRows() || p.readsFloatRows(v)
 	b.directB = p.readsB(v)
 	switch b.mr = v.mr(); {
 	case p.PackedA && p.PanelRows > 0:
@@ -211,6 +211,13 @@ func (p *Params) readsB(v level) bool {
 	}
 	few := p.M <= fewRows || p.M <= someRows && p.K >= manySteps
 	return p.M <= v.mr() || v == levelAVX512 && few && p.LdB%aliasWords != 0
+}
+
+// readsFloatRows reports whether rows of floats are read where they lie: where there are kernels for
+// it, of products of several tiles of rows.
+func (p *Params) readsFloatRows(v level) bool {
+	return v == levelAVX2 && !p.PackedA && !p.TransA && p.FillA == nil && p.K > 0 && p.M > v.mr() &&
+		p.N > v.nr()/2
 }
 
 // within limits a size to one tile at least and the whole at most.

@@ -229,7 +229,7 @@ type tile struct {
 	// block is scratch for results on their way from tiles of registers, and mapped, unless nil,
 	// what is done to them once they are finished.
 	block  []float32
-	rowA   int // of tiles: words between rows of A that are read as they lie, 0 where it is packed
+	rowA   int // words between rows of A that are read as they lie, 0 where it is packed
 	mapped func(dst, x []float32)
 }
 

@@ -210,6 +210,89 @@ outt:
 	VZEROUPPER
 	RET
 
+// func tileAVX2_1x8rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_1x8rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	VXORPS Y0, Y0, Y0; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y1; VBROADCASTSS 0(SI), Y2; VFMADD231PS Y1, Y2, Y0; VMOVUPS 0(DI)(R10*1), Y1
+	VBROADCASTSS 4(SI), Y2; VFMADD231PS Y1, Y2, Y0; VMOVUPS 0(DI)(R10*2), Y1; VBROADCASTSS 8(SI), Y2
+	VFMADD231PS Y1, Y2, Y0; VMOVUPS 0(DI)(R11*1), Y1; VBROADCASTSS 12(SI), Y2
+	VFMADD231PS Y1, Y2, Y0; LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y1; VBROADCASTSS 0(SI), Y2; VFMADD231PS Y1, Y2, Y0; ADDQ R10, DI; ADDQ $4, SI
+	DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y1; VADDPS Y1, Y0, Y0
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y1
+	VADDPS Y1, Y0, Y0
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMOVUPS 0(R12), Y1
+	VFMADD231PS Y1, Y2, Y0
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y3; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMASKMOVPS 0(R12), Y3, Y1
+	VFMADD231PS Y1, Y2, Y0
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y3, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
 // func tileAVX2_1x8narrow(t *tile)
 // Described in tile.go.
 TEXT ·tileAVX2_1x8narrow(SB), 0, $256-8
@@ -417,6 +500,103 @@ rest:
 one:
 	VMOVUPS 0(DI), Y2; VBROADCASTSS 0(SI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 4(SI), Y4
 	VFMADD231PS Y2, Y4, Y1; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y2; VADDPS Y2, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y2; VADDPS Y2, Y1, Y1
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
+	VMULPS Y2, Y1, Y1
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VBROADCASTSS 4(R12), Y2; VADDPS Y2, Y1, Y1
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y2
+	VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMOVUPS 0(R12), Y2
+	VFMADD231PS Y2, Y3, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y2; VFMADD231PS Y2, Y3, Y1
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
+	VMAXPS Y1, Y2, Y1
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y4; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y1, Y1
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
+	VMULPS Y2, Y1, Y1
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VBROADCASTSS 4(R12), Y2; VADDPS Y2, Y1, Y1
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMASKMOVPS 0(R12), Y4, Y2
+	VFMADD231PS Y2, Y3, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y4, Y2; VFMADD231PS Y2, Y3, Y1
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
+	VMAXPS Y1, Y2, Y1
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y4, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
+// func tileAVX2_2x8rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_2x8rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ CX, DX; SHRQ $2, DX
+	JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y2; VBROADCASTSS 0(SI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 0(SI)(AX*1), Y4
+	VFMADD231PS Y2, Y4, Y1; VMOVUPS 0(DI)(R10*1), Y2; VBROADCASTSS 4(SI), Y3; VFMADD231PS Y2, Y3, Y0
+	VBROADCASTSS 4(SI)(AX*1), Y4; VFMADD231PS Y2, Y4, Y1; VMOVUPS 0(DI)(R10*2), Y2
+	VBROADCASTSS 8(SI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 8(SI)(AX*1), Y4
+	VFMADD231PS Y2, Y4, Y1; VMOVUPS 0(DI)(R11*1), Y2; VBROADCASTSS 12(SI), Y3
+	VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 12(SI)(AX*1), Y4; VFMADD231PS Y2, Y4, Y1
+	LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y2; VBROADCASTSS 0(SI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 0(SI)(AX*1), Y4
+	VFMADD231PS Y2, Y4, Y1; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
 	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
 	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y2; VADDPS Y2, Y0, Y0; ADDQ R9, R12
@@ -703,6 +883,112 @@ outt:
 	VZEROUPPER
 	RET
 
+// func tileAVX2_3x8rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_3x8rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y3, Y4, Y0; VBROADCASTSS 0(SI)(AX*1), Y5
+	VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 0(SI)(AX*2), Y4; VFMADD231PS Y3, Y4, Y2
+	VMOVUPS 0(DI)(R10*1), Y3; VBROADCASTSS 4(SI), Y4; VFMADD231PS Y3, Y4, Y0
+	VBROADCASTSS 4(SI)(AX*1), Y5; VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 4(SI)(AX*2), Y4
+	VFMADD231PS Y3, Y4, Y2; VMOVUPS 0(DI)(R10*2), Y3; VBROADCASTSS 8(SI), Y4; VFMADD231PS Y3, Y4, Y0
+	VBROADCASTSS 8(SI)(AX*1), Y5; VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 8(SI)(AX*2), Y4
+	VFMADD231PS Y3, Y4, Y2; VMOVUPS 0(DI)(R11*1), Y3; VBROADCASTSS 12(SI), Y4
+	VFMADD231PS Y3, Y4, Y0; VBROADCASTSS 12(SI)(AX*1), Y5; VFMADD231PS Y3, Y5, Y1
+	VBROADCASTSS 12(SI)(AX*2), Y4; VFMADD231PS Y3, Y4, Y2; LEAQ (DI)(R10*4), DI; ADDQ $16, SI
+	DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y3, Y4, Y0; VBROADCASTSS 0(SI)(AX*1), Y5
+	VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 0(SI)(AX*2), Y4; VFMADD231PS Y3, Y4, Y2; ADDQ R10, DI
+	ADDQ $4, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y3; VADDPS Y3, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y3; VADDPS Y3, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y3; VADDPS Y3, Y2, Y2
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y3; VMULPS Y3, Y0, Y0
+	VMULPS Y3, Y1, Y1; VMULPS Y3, Y2, Y2
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y3; VADDPS Y3, Y0, Y0; VBROADCASTSS 4(R12), Y3; VADDPS Y3, Y1, Y1
+	VBROADCASTSS 8(R12), Y3; VADDPS Y3, Y2, Y2
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y3
+	VADDPS Y3, Y0, Y0; VADDPS Y3, Y1, Y1; VADDPS Y3, Y2, Y2
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y4; VMOVUPS 0(R12), Y3
+	VFMADD231PS Y3, Y4, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y3; VFMADD231PS Y3, Y4, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y3; VFMADD231PS Y3, Y4, Y2
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y3; VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1; VMAXPS Y2, Y3, Y2
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y3; VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1; VMINPS Y2, Y3, Y2
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y5; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y5, Y3
+	VADDPS Y3, Y2, Y2
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y3; VMULPS Y3, Y0, Y0
+	VMULPS Y3, Y1, Y1; VMULPS Y3, Y2, Y2
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y3; VADDPS Y3, Y0, Y0; VBROADCASTSS 4(R12), Y3; VADDPS Y3, Y1, Y1
+	VBROADCASTSS 8(R12), Y3; VADDPS Y3, Y2, Y2
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y0, Y0; VADDPS Y3, Y1, Y1; VADDPS Y3, Y2, Y2
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y4; VMASKMOVPS 0(R12), Y5, Y3
+	VFMADD231PS Y3, Y4, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y5, Y3; VFMADD231PS Y3, Y4, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y5, Y3; VFMADD231PS Y3, Y4, Y2
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y3; VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1; VMAXPS Y2, Y3, Y2
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y3; VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1; VMINPS Y2, Y3, Y2
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y5, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y5, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y5, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
 // func tileAVX2_4x8(t *tile)
 // Described in tile.go.
 TEXT ·tileAVX2_4x8(SB), 0, $256-8
@@ -735,6 +1021,123 @@ one:
 	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI), Y6
 	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 8(SI), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 12(SI), Y6
 	VFMADD231PS Y4, Y6, Y3; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y3, Y3
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VBROADCASTSS 4(R12), Y4; VADDPS Y4, Y1, Y1
+	VBROADCASTSS 8(R12), Y4; VADDPS Y4, Y2, Y2; VBROADCASTSS 12(R12), Y4; VADDPS Y4, Y3, Y3
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y4
+	VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMOVUPS 0(R12), Y4
+	VFMADD231PS Y4, Y5, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y4
+	VFMADD231PS Y4, Y5, Y3
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y6; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y6, Y4
+	VADDPS Y4, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y3, Y3
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VBROADCASTSS 4(R12), Y4; VADDPS Y4, Y1, Y1
+	VBROADCASTSS 8(R12), Y4; VADDPS Y4, Y2, Y2; VBROADCASTSS 12(R12), Y4; VADDPS Y4, Y3, Y3
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VADDPS Y4, Y2, Y2
+	VADDPS Y4, Y3, Y3
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMASKMOVPS 0(R12), Y6, Y4
+	VFMADD231PS Y4, Y5, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y3
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y6, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y6, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y6, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y6, 0(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
+// func tileAVX2_4x8rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_4x8rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 0(SI)(AX*1), Y6
+	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 0(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y2
+	VBROADCASTSS 0(SI)(R13*1), Y6; VFMADD231PS Y4, Y6, Y3; VMOVUPS 0(DI)(R10*1), Y4
+	VBROADCASTSS 4(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI)(AX*1), Y6
+	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 4(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y2
+	VBROADCASTSS 4(SI)(R13*1), Y6; VFMADD231PS Y4, Y6, Y3; VMOVUPS 0(DI)(R10*2), Y4
+	VBROADCASTSS 8(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 8(SI)(AX*1), Y6
+	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 8(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y2
+	VBROADCASTSS 8(SI)(R13*1), Y6; VFMADD231PS Y4, Y6, Y3; VMOVUPS 0(DI)(R11*1), Y4
+	VBROADCASTSS 12(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 12(SI)(AX*1), Y6
+	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 12(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y2
+	VBROADCASTSS 12(SI)(R13*1), Y6; VFMADD231PS Y4, Y6, Y3; LEAQ (DI)(R10*4), DI; ADDQ $16, SI
+	DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 0(SI)(AX*1), Y6
+	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 0(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y2
+	VBROADCASTSS 0(SI)(R13*1), Y6; VFMADD231PS Y4, Y6, Y3; ADDQ R10, DI; ADDQ $4, SI; DECQ CX
+	JNZ one
 done:
 	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
 	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; ADDQ R9, R12
@@ -1060,6 +1463,130 @@ outt:
 	VZEROUPPER
 	RET
 
+// func tileAVX2_5x8rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_5x8rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 0(SI)(AX*1), Y7
+	VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 0(SI)(AX*2), Y6; VFMADD231PS Y5, Y6, Y2
+	VBROADCASTSS 0(SI)(R13*1), Y7; VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 0(SI)(AX*4), Y6
+	VFMADD231PS Y5, Y6, Y4; VMOVUPS 0(DI)(R10*1), Y5; VBROADCASTSS 4(SI), Y6; VFMADD231PS Y5, Y6, Y0
+	VBROADCASTSS 4(SI)(AX*1), Y7; VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 4(SI)(AX*2), Y6
+	VFMADD231PS Y5, Y6, Y2; VBROADCASTSS 4(SI)(R13*1), Y7; VFMADD231PS Y5, Y7, Y3
+	VBROADCASTSS 4(SI)(AX*4), Y6; VFMADD231PS Y5, Y6, Y4; VMOVUPS 0(DI)(R10*2), Y5
+	VBROADCASTSS 8(SI), Y6; VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 8(SI)(AX*1), Y7
+	VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 8(SI)(AX*2), Y6; VFMADD231PS Y5, Y6, Y2
+	VBROADCASTSS 8(SI)(R13*1), Y7; VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 8(SI)(AX*4), Y6
+	VFMADD231PS Y5, Y6, Y4; VMOVUPS 0(DI)(R11*1), Y5; VBROADCASTSS 12(SI), Y6
+	VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 12(SI)(AX*1), Y7; VFMADD231PS Y5, Y7, Y1
+	VBROADCASTSS 12(SI)(AX*2), Y6; VFMADD231PS Y5, Y6, Y2; VBROADCASTSS 12(SI)(R13*1), Y7
+	VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 12(SI)(AX*4), Y6; VFMADD231PS Y5, Y6, Y4
+	LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 0(SI)(AX*1), Y7
+	VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 0(SI)(AX*2), Y6; VFMADD231PS Y5, Y6, Y2
+	VBROADCASTSS 0(SI)(R13*1), Y7; VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 0(SI)(AX*4), Y6
+	VFMADD231PS Y5, Y6, Y4; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y5; VADDPS Y5, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y5
+	VADDPS Y5, Y4, Y4
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y5; VMULPS Y5, Y0, Y0
+	VMULPS Y5, Y1, Y1; VMULPS Y5, Y2, Y2; VMULPS Y5, Y3, Y3; VMULPS Y5, Y4, Y4
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y5; VADDPS Y5, Y0, Y0; VBROADCASTSS 4(R12), Y5; VADDPS Y5, Y1, Y1
+	VBROADCASTSS 8(R12), Y5; VADDPS Y5, Y2, Y2; VBROADCASTSS 12(R12), Y5; VADDPS Y5, Y3, Y3
+	VBROADCASTSS 16(R12), Y5; VADDPS Y5, Y4, Y4
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y5
+	VADDPS Y5, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y5, Y2, Y2; VADDPS Y5, Y3, Y3; VADDPS Y5, Y4, Y4
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y6; VMOVUPS 0(R12), Y5
+	VFMADD231PS Y5, Y6, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y5
+	VFMADD231PS Y5, Y6, Y3; ADDQ R13, R12; VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y4
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y5; VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1; VMAXPS Y2, Y5, Y2; VMAXPS Y3, Y5, Y3; VMAXPS Y4, Y5, Y4
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y5; VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1; VMINPS Y2, Y5, Y2; VMINPS Y3, Y5, Y3; VMINPS Y4, Y5, Y4
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y7; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y7, Y5
+	VADDPS Y5, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y3, Y3; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y4, Y4
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y5; VMULPS Y5, Y0, Y0
+	VMULPS Y5, Y1, Y1; VMULPS Y5, Y2, Y2; VMULPS Y5, Y3, Y3; VMULPS Y5, Y4, Y4
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y5; VADDPS Y5, Y0, Y0; VBROADCASTSS 4(R12), Y5; VADDPS Y5, Y1, Y1
+	VBROADCASTSS 8(R12), Y5; VADDPS Y5, Y2, Y2; VBROADCASTSS 12(R12), Y5; VADDPS Y5, Y3, Y3
+	VBROADCASTSS 16(R12), Y5; VADDPS Y5, Y4, Y4
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y5, Y2, Y2
+	VADDPS Y5, Y3, Y3; VADDPS Y5, Y4, Y4
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y6; VMASKMOVPS 0(R12), Y7, Y5
+	VFMADD231PS Y5, Y6, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5
+	VFMADD231PS Y5, Y6, Y4
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y5; VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1; VMAXPS Y2, Y5, Y2; VMAXPS Y3, Y5, Y3; VMAXPS Y4, Y5, Y4
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y5; VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1; VMINPS Y2, Y5, Y2; VMINPS Y3, Y5, Y3; VMINPS Y4, Y5, Y4
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y7, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y7, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y7, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y7, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y7, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
 // func tileAVX2_5x8narrow(t *tile)
 // Described in tile.go.
 TEXT ·tileAVX2_5x8narrow(SB), 0, $256-8
@@ -1225,6 +1752,139 @@ one:
 	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI), Y7; VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 12(SI), Y8
 	VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 16(SI), Y7; VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 20(SI), Y8
 	VFMADD231PS Y6, Y8, Y5; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y4, Y4; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y5, Y5
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VBROADCASTSS 4(R12), Y6; VADDPS Y6, Y1, Y1
+	VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y2, Y2; VBROADCASTSS 12(R12), Y6; VADDPS Y6, Y3, Y3
+	VBROADCASTSS 16(R12), Y6; VADDPS Y6, Y4, Y4; VBROADCASTSS 20(R12), Y6; VADDPS Y6, Y5, Y5
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VADDPS Y6, Y4, Y4
+	VADDPS Y6, Y5, Y5
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y4; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y5
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12)
+	ADDQ R9, R12; VMOVUPS Y5, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y8; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VADDPS Y6, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y3, Y3; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y4, Y4; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VADDPS Y6, Y5, Y5
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VBROADCASTSS 4(R12), Y6; VADDPS Y6, Y1, Y1
+	VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y2, Y2; VBROADCASTSS 12(R12), Y6; VADDPS Y6, Y3, Y3
+	VBROADCASTSS 16(R12), Y6; VADDPS Y6, Y4, Y4; VBROADCASTSS 20(R12), Y6; VADDPS Y6, Y5, Y5
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VADDPS Y6, Y2, Y2
+	VADDPS Y6, Y3, Y3; VADDPS Y6, Y4, Y4; VADDPS Y6, Y5, Y5
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y4; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y5
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y8, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y8, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y5, Y8, 0(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
+// func tileAVX2_6x8rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_6x8rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; MOVQ CX, DX; SHRQ $2, DX; JZ rest; LEAQ (AX)(AX*4), R15
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y6; VBROADCASTSS 0(SI), Y7; VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 0(SI)(AX*1), Y8
+	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 0(SI)(AX*2), Y7; VFMADD231PS Y6, Y7, Y2
+	VBROADCASTSS 0(SI)(R13*1), Y8; VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 0(SI)(AX*4), Y7
+	VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 0(SI)(R15*1), Y8; VFMADD231PS Y6, Y8, Y5
+	VMOVUPS 0(DI)(R10*1), Y6; VBROADCASTSS 4(SI), Y7; VFMADD231PS Y6, Y7, Y0
+	VBROADCASTSS 4(SI)(AX*1), Y8; VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 4(SI)(AX*2), Y7
+	VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 4(SI)(R13*1), Y8; VFMADD231PS Y6, Y8, Y3
+	VBROADCASTSS 4(SI)(AX*4), Y7; VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 4(SI)(R15*1), Y8
+	VFMADD231PS Y6, Y8, Y5; VMOVUPS 0(DI)(R10*2), Y6; VBROADCASTSS 8(SI), Y7; VFMADD231PS Y6, Y7, Y0
+	VBROADCASTSS 8(SI)(AX*1), Y8; VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI)(AX*2), Y7
+	VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 8(SI)(R13*1), Y8; VFMADD231PS Y6, Y8, Y3
+	VBROADCASTSS 8(SI)(AX*4), Y7; VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 8(SI)(R15*1), Y8
+	VFMADD231PS Y6, Y8, Y5; VMOVUPS 0(DI)(R11*1), Y6; VBROADCASTSS 12(SI), Y7
+	VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 12(SI)(AX*1), Y8; VFMADD231PS Y6, Y8, Y1
+	VBROADCASTSS 12(SI)(AX*2), Y7; VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 12(SI)(R13*1), Y8
+	VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 12(SI)(AX*4), Y7; VFMADD231PS Y6, Y7, Y4
+	VBROADCASTSS 12(SI)(R15*1), Y8; VFMADD231PS Y6, Y8, Y5; LEAQ (DI)(R10*4), DI; ADDQ $16, SI
+	DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done; LEAQ (AX)(AX*4), R15
+one:
+	VMOVUPS 0(DI), Y6; VBROADCASTSS 0(SI), Y7; VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 0(SI)(AX*1), Y8
+	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 0(SI)(AX*2), Y7; VFMADD231PS Y6, Y7, Y2
+	VBROADCASTSS 0(SI)(R13*1), Y8; VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 0(SI)(AX*4), Y7
+	VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 0(SI)(R15*1), Y8; VFMADD231PS Y6, Y8, Y5; ADDQ R10, DI
+	ADDQ $4, SI; DECQ CX; JNZ one
 done:
 	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
 	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y0, Y0; ADDQ R9, R12
@@ -1648,6 +2308,102 @@ outt:
 	VZEROUPPER
 	RET
 
+// func tileAVX2_1x16rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_1x16rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y2; VMOVUPS 32(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1; VMOVUPS 0(DI)(R10*1), Y2; VMOVUPS 32(DI)(R10*1), Y3
+	VBROADCASTSS 4(SI), Y4; VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; VMOVUPS 0(DI)(R10*2), Y2
+	VMOVUPS 32(DI)(R10*2), Y3; VBROADCASTSS 8(SI), Y4; VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1; VMOVUPS 0(DI)(R11*1), Y2; VMOVUPS 32(DI)(R11*1), Y3
+	VBROADCASTSS 12(SI), Y4; VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; LEAQ (DI)(R10*4), DI
+	ADDQ $16, SI; DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y2; VMOVUPS 32(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y2; VADDPS Y2, Y0, Y0; VMOVUPS 32(R12), Y2
+	VADDPS Y2, Y1, Y1
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
+	VMULPS Y2, Y1, Y1
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y2
+	VMOVUPS 32(R12), Y3; VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMOVUPS 0(R12), Y2
+	VFMADD231PS Y2, Y3, Y0; VMOVUPS 32(R12), Y2; VFMADD231PS Y2, Y3, Y1
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
+	VMAXPS Y1, Y2, Y1
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y4; VMOVUPS 32(R13), Y5; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y4, Y2
+	VADDPS Y2, Y0, Y0; VMASKMOVPS 32(R12), Y5, Y2; VADDPS Y2, Y1, Y1
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
+	VMULPS Y2, Y1, Y1
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y4, Y2; VMASKMOVPS 32(R12), Y5, Y3; VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMASKMOVPS 0(R12), Y4, Y2
+	VFMADD231PS Y2, Y3, Y0; VMASKMOVPS 32(R12), Y5, Y2; VFMADD231PS Y2, Y3, Y1
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
+	VMAXPS Y1, Y2, Y1
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y4, 0(R12); VMASKMOVPS Y1, Y5, 32(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
 // func tileAVX2_2x16(t *tile)
 // Described in tile.go.
 TEXT ·tileAVX2_2x16(SB), 0, $256-8
@@ -1791,6 +2547,117 @@ one:
 	VMOVUPS 0(DI), Y4; VMOVUPS 32(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y4, Y6, Y0
 	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 4(SI), Y7; VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3
 	ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; VMOVUPS 32(R12), Y4
+	VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y2, Y2; VMOVUPS 32(R12), Y4
+	VADDPS Y4, Y3, Y3
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VBROADCASTSS 4(R12), Y4
+	VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y4
+	VMOVUPS 32(R12), Y5; VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y4, Y2, Y2; VADDPS Y5, Y3, Y3
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMOVUPS 0(R12), Y4
+	VFMADD231PS Y4, Y5, Y0; VMOVUPS 32(R12), Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y2; VMOVUPS 32(R12), Y4; VFMADD231PS Y4, Y5, Y3
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y6; VMOVUPS 32(R13), Y7; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y6, Y4
+	VADDPS Y4, Y0, Y0; VMASKMOVPS 32(R12), Y7, Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y2, Y2; VMASKMOVPS 32(R12), Y7, Y4; VADDPS Y4, Y3, Y3
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VBROADCASTSS 4(R12), Y4
+	VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y6, Y4; VMASKMOVPS 32(R12), Y7, Y5; VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1
+	VADDPS Y4, Y2, Y2; VADDPS Y5, Y3, Y3
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMASKMOVPS 0(R12), Y6, Y4
+	VFMADD231PS Y4, Y5, Y0; VMASKMOVPS 32(R12), Y7, Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y2; VMASKMOVPS 32(R12), Y7, Y4
+	VFMADD231PS Y4, Y5, Y3
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y6, 0(R12); VMASKMOVPS Y1, Y7, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y6, 0(R12); VMASKMOVPS Y3, Y7, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
+// func tileAVX2_2x16rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_2x16rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y4; VMOVUPS 32(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 0(SI)(AX*1), Y7; VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y7, Y3; VMOVUPS 0(DI)(R10*1), Y4; VMOVUPS 32(DI)(R10*1), Y5
+	VBROADCASTSS 4(SI), Y6; VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1
+	VBROADCASTSS 4(SI)(AX*1), Y7; VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3
+	VMOVUPS 0(DI)(R10*2), Y4; VMOVUPS 32(DI)(R10*2), Y5; VBROADCASTSS 8(SI), Y6
+	VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 8(SI)(AX*1), Y7
+	VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3; VMOVUPS 0(DI)(R11*1), Y4
+	VMOVUPS 32(DI)(R11*1), Y5; VBROADCASTSS 12(SI), Y6; VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 12(SI)(AX*1), Y7; VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y7, Y3; LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y4; VMOVUPS 32(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 0(SI)(AX*1), Y7; VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y7, Y3; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
 	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
 	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; VMOVUPS 32(R12), Y4
@@ -2129,6 +2996,133 @@ outt:
 	VZEROUPPER
 	RET
 
+// func tileAVX2_3x16rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_3x16rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y6; VMOVUPS 32(DI), Y7; VBROADCASTSS 0(SI), Y8; VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 0(SI)(AX*1), Y9; VFMADD231PS Y6, Y9, Y2
+	VFMADD231PS Y7, Y9, Y3; VBROADCASTSS 0(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y4
+	VFMADD231PS Y7, Y8, Y5; VMOVUPS 0(DI)(R10*1), Y6; VMOVUPS 32(DI)(R10*1), Y7
+	VBROADCASTSS 4(SI), Y8; VFMADD231PS Y6, Y8, Y0; VFMADD231PS Y7, Y8, Y1
+	VBROADCASTSS 4(SI)(AX*1), Y9; VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3
+	VBROADCASTSS 4(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y4; VFMADD231PS Y7, Y8, Y5
+	VMOVUPS 0(DI)(R10*2), Y6; VMOVUPS 32(DI)(R10*2), Y7; VBROADCASTSS 8(SI), Y8
+	VFMADD231PS Y6, Y8, Y0; VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 8(SI)(AX*1), Y9
+	VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3; VBROADCASTSS 8(SI)(AX*2), Y8
+	VFMADD231PS Y6, Y8, Y4; VFMADD231PS Y7, Y8, Y5; VMOVUPS 0(DI)(R11*1), Y6
+	VMOVUPS 32(DI)(R11*1), Y7; VBROADCASTSS 12(SI), Y8; VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 12(SI)(AX*1), Y9; VFMADD231PS Y6, Y9, Y2
+	VFMADD231PS Y7, Y9, Y3; VBROADCASTSS 12(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y4
+	VFMADD231PS Y7, Y8, Y5; LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y6; VMOVUPS 32(DI), Y7; VBROADCASTSS 0(SI), Y8; VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 0(SI)(AX*1), Y9; VFMADD231PS Y6, Y9, Y2
+	VFMADD231PS Y7, Y9, Y3; VBROADCASTSS 0(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y4
+	VFMADD231PS Y7, Y8, Y5; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y0, Y0; VMOVUPS 32(R12), Y6
+	VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y2, Y2; VMOVUPS 32(R12), Y6
+	VADDPS Y6, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y4, Y4; VMOVUPS 32(R12), Y6
+	VADDPS Y6, Y5, Y5
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VBROADCASTSS 4(R12), Y6
+	VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y4, Y4
+	VADDPS Y6, Y5, Y5
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y6
+	VMOVUPS 32(R12), Y7; VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3
+	VADDPS Y6, Y4, Y4; VADDPS Y7, Y5, Y5
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y0; VMOVUPS 32(R12), Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y2; VMOVUPS 32(R12), Y6; VFMADD231PS Y6, Y7, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y4; VMOVUPS 32(R12), Y6
+	VFMADD231PS Y6, Y7, Y5
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); DECQ tile_more(BX)
+	JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y8; VMOVUPS 32(R13), Y9; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VADDPS Y6, Y0, Y0; VMASKMOVPS 32(R12), Y9, Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y2, Y2; VMASKMOVPS 32(R12), Y9, Y6; VADDPS Y6, Y3, Y3
+	ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y4, Y4; VMASKMOVPS 32(R12), Y9, Y6
+	VADDPS Y6, Y5, Y5
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VBROADCASTSS 4(R12), Y6
+	VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y4, Y4
+	VADDPS Y6, Y5, Y5
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y8, Y6; VMASKMOVPS 32(R12), Y9, Y7; VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1
+	VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3; VADDPS Y6, Y4, Y4; VADDPS Y7, Y5, Y5
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y0; VMASKMOVPS 32(R12), Y9, Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y2; VMASKMOVPS 32(R12), Y9, Y6
+	VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y4
+	VMASKMOVPS 32(R12), Y9, Y6; VFMADD231PS Y6, Y7, Y5
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y8, 0(R12); VMASKMOVPS Y1, Y9, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y8, 0(R12); VMASKMOVPS Y3, Y9, 32(R12); ADDQ R9, R12; VMASKMOVPS Y4, Y8, 0(R12)
+	VMASKMOVPS Y5, Y9, 32(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
 // func tileAVX2_4x16(t *tile)
 // Described in tile.go.
 TEXT ·tileAVX2_4x16(SB), 0, $256-8
@@ -2181,6 +3175,164 @@ one:
 	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 8(SI), Y10; VFMADD231PS Y8, Y10, Y4
 	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 12(SI), Y11; VFMADD231PS Y8, Y11, Y6
 	VFMADD231PS Y9, Y11, Y7; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y0, Y0; VMOVUPS 32(R12), Y8
+	VADDPS Y8, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y2, Y2; VMOVUPS 32(R12), Y8
+	VADDPS Y8, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y4, Y4; VMOVUPS 32(R12), Y8
+	VADDPS Y8, Y5, Y5; ADDQ R9, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y6, Y6; VMOVUPS 32(R12), Y8
+	VADDPS Y8, Y7, Y7
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y8; VMULPS Y8, Y0, Y0
+	VMULPS Y8, Y1, Y1; VMULPS Y8, Y2, Y2; VMULPS Y8, Y3, Y3; VMULPS Y8, Y4, Y4; VMULPS Y8, Y5, Y5
+	VMULPS Y8, Y6, Y6; VMULPS Y8, Y7, Y7
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y8; VADDPS Y8, Y0, Y0; VADDPS Y8, Y1, Y1; VBROADCASTSS 4(R12), Y8
+	VADDPS Y8, Y2, Y2; VADDPS Y8, Y3, Y3; VBROADCASTSS 8(R12), Y8; VADDPS Y8, Y4, Y4
+	VADDPS Y8, Y5, Y5; VBROADCASTSS 12(R12), Y8; VADDPS Y8, Y6, Y6; VADDPS Y8, Y7, Y7
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y8
+	VMOVUPS 32(R12), Y9; VADDPS Y8, Y0, Y0; VADDPS Y9, Y1, Y1; VADDPS Y8, Y2, Y2; VADDPS Y9, Y3, Y3
+	VADDPS Y8, Y4, Y4; VADDPS Y9, Y5, Y5; VADDPS Y8, Y6, Y6; VADDPS Y9, Y7, Y7
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y9; VMOVUPS 0(R12), Y8
+	VFMADD231PS Y8, Y9, Y0; VMOVUPS 32(R12), Y8; VFMADD231PS Y8, Y9, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y8; VFMADD231PS Y8, Y9, Y2; VMOVUPS 32(R12), Y8; VFMADD231PS Y8, Y9, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y8; VFMADD231PS Y8, Y9, Y4; VMOVUPS 32(R12), Y8
+	VFMADD231PS Y8, Y9, Y5; ADDQ R13, R12; VMOVUPS 0(R12), Y8; VFMADD231PS Y8, Y9, Y6
+	VMOVUPS 32(R12), Y8; VFMADD231PS Y8, Y9, Y7
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y8; VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1; VMAXPS Y2, Y8, Y2; VMAXPS Y3, Y8, Y3; VMAXPS Y4, Y8, Y4; VMAXPS Y5, Y8, Y5
+	VMAXPS Y6, Y8, Y6; VMAXPS Y7, Y8, Y7
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y8; VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1; VMINPS Y2, Y8, Y2; VMINPS Y3, Y8, Y3; VMINPS Y4, Y8, Y4; VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6; VMINPS Y7, Y8, Y7
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); ADDQ R9, R12
+	VMOVUPS Y6, 0(R12); VMOVUPS Y7, 32(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y10; VMOVUPS 32(R13), Y11; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y10, Y8
+	VADDPS Y8, Y0, Y0; VMASKMOVPS 32(R12), Y11, Y8; VADDPS Y8, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y10, Y8; VADDPS Y8, Y2, Y2; VMASKMOVPS 32(R12), Y11, Y8; VADDPS Y8, Y3, Y3
+	ADDQ R9, R12; VMASKMOVPS 0(R12), Y10, Y8; VADDPS Y8, Y4, Y4; VMASKMOVPS 32(R12), Y11, Y8
+	VADDPS Y8, Y5, Y5; ADDQ R9, R12; VMASKMOVPS 0(R12), Y10, Y8; VADDPS Y8, Y6, Y6
+	VMASKMOVPS 32(R12), Y11, Y8; VADDPS Y8, Y7, Y7
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y8; VMULPS Y8, Y0, Y0
+	VMULPS Y8, Y1, Y1; VMULPS Y8, Y2, Y2; VMULPS Y8, Y3, Y3; VMULPS Y8, Y4, Y4; VMULPS Y8, Y5, Y5
+	VMULPS Y8, Y6, Y6; VMULPS Y8, Y7, Y7
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y8; VADDPS Y8, Y0, Y0; VADDPS Y8, Y1, Y1; VBROADCASTSS 4(R12), Y8
+	VADDPS Y8, Y2, Y2; VADDPS Y8, Y3, Y3; VBROADCASTSS 8(R12), Y8; VADDPS Y8, Y4, Y4
+	VADDPS Y8, Y5, Y5; VBROADCASTSS 12(R12), Y8; VADDPS Y8, Y6, Y6; VADDPS Y8, Y7, Y7
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y10, Y8; VMASKMOVPS 32(R12), Y11, Y9; VADDPS Y8, Y0, Y0; VADDPS Y9, Y1, Y1
+	VADDPS Y8, Y2, Y2; VADDPS Y9, Y3, Y3; VADDPS Y8, Y4, Y4; VADDPS Y9, Y5, Y5; VADDPS Y8, Y6, Y6
+	VADDPS Y9, Y7, Y7
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y9; VMASKMOVPS 0(R12), Y10, Y8
+	VFMADD231PS Y8, Y9, Y0; VMASKMOVPS 32(R12), Y11, Y8; VFMADD231PS Y8, Y9, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y10, Y8; VFMADD231PS Y8, Y9, Y2; VMASKMOVPS 32(R12), Y11, Y8
+	VFMADD231PS Y8, Y9, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y10, Y8; VFMADD231PS Y8, Y9, Y4
+	VMASKMOVPS 32(R12), Y11, Y8; VFMADD231PS Y8, Y9, Y5; ADDQ R13, R12; VMASKMOVPS 0(R12), Y10, Y8
+	VFMADD231PS Y8, Y9, Y6; VMASKMOVPS 32(R12), Y11, Y8; VFMADD231PS Y8, Y9, Y7
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y8; VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1; VMAXPS Y2, Y8, Y2; VMAXPS Y3, Y8, Y3; VMAXPS Y4, Y8, Y4; VMAXPS Y5, Y8, Y5
+	VMAXPS Y6, Y8, Y6; VMAXPS Y7, Y8, Y7
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y8; VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1; VMINPS Y2, Y8, Y2; VMINPS Y3, Y8, Y3; VMINPS Y4, Y8, Y4; VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6; VMINPS Y7, Y8, Y7
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y10, 0(R12); VMASKMOVPS Y1, Y11, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y10, 0(R12); VMASKMOVPS Y3, Y11, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y10, 0(R12); VMASKMOVPS Y5, Y11, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y6, Y10, 0(R12); VMASKMOVPS Y7, Y11, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
+// func tileAVX2_4x16rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_4x16rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+fetched:
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
+	MOVQ tile_aheadStep(BX), R14
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 0(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 0(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 0(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Y8
+	VMOVUPS 32(DI)(R10*1), Y9; VBROADCASTSS 4(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 4(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 4(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Y8
+	VMOVUPS 32(DI)(R10*2), Y9; VBROADCASTSS 8(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 8(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 8(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 8(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Y8
+	VMOVUPS 32(DI)(R11*1), Y9; VBROADCASTSS 12(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 12(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 12(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 12(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI; ADDQ $16, SI
+	DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 0(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 0(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 0(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
 	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
 	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y0, Y0; VMOVUPS 32(R12), Y8
@@ -2470,6 +3622,189 @@ outt:
 	VZEROUPPER
 	RET
 
+// func tileAVX2_5x16rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_5x16rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); TESTL $const_flagResidual, tile_flags(BX)
+	JZ fetched; MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+fetched:
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y10; VMOVUPS 32(DI), Y11; VBROADCASTSS 0(SI), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 0(SI)(AX*1), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 0(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 0(SI)(R13*1), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 0(SI)(AX*4), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Y10
+	VMOVUPS 32(DI)(R10*1), Y11; VBROADCASTSS 4(SI), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 4(SI)(AX*1), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 4(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 4(SI)(R13*1), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 4(SI)(AX*4), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Y10
+	VMOVUPS 32(DI)(R10*2), Y11; VBROADCASTSS 8(SI), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 8(SI)(AX*1), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 8(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 8(SI)(R13*1), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 8(SI)(AX*4), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Y10
+	VMOVUPS 32(DI)(R11*1), Y11; VBROADCASTSS 12(SI), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 12(SI)(AX*1), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 12(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 12(SI)(R13*1), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 12(SI)(AX*4), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI; ADDQ $16, SI
+	DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
+rest:
+	ANDQ $3, CX; JZ done
+one:
+	VMOVUPS 0(DI), Y10; VMOVUPS 32(DI), Y11; VBROADCASTSS 0(SI), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 0(SI)(AX*1), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 0(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 0(SI)(R13*1), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 0(SI)(AX*4), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y0, Y0
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y2, Y2
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y4, Y4
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y5, Y5; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y6, Y6
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y7, Y7; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y8, Y8
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y9, Y9
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y10
+	VMULPS Y10, Y0, Y0; VMULPS Y10, Y1, Y1; VMULPS Y10, Y2, Y2; VMULPS Y10, Y3, Y3
+	VMULPS Y10, Y4, Y4; VMULPS Y10, Y5, Y5; VMULPS Y10, Y6, Y6; VMULPS Y10, Y7, Y7
+	VMULPS Y10, Y8, Y8; VMULPS Y10, Y9, Y9
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y10; VADDPS Y10, Y0, Y0; VADDPS Y10, Y1, Y1; VBROADCASTSS 4(R12), Y10
+	VADDPS Y10, Y2, Y2; VADDPS Y10, Y3, Y3; VBROADCASTSS 8(R12), Y10; VADDPS Y10, Y4, Y4
+	VADDPS Y10, Y5, Y5; VBROADCASTSS 12(R12), Y10; VADDPS Y10, Y6, Y6; VADDPS Y10, Y7, Y7
+	VBROADCASTSS 16(R12), Y10; VADDPS Y10, Y8, Y8; VADDPS Y10, Y9, Y9
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y10
+	VMOVUPS 32(R12), Y11; VADDPS Y10, Y0, Y0; VADDPS Y11, Y1, Y1; VADDPS Y10, Y2, Y2
+	VADDPS Y11, Y3, Y3; VADDPS Y10, Y4, Y4; VADDPS Y11, Y5, Y5; VADDPS Y10, Y6, Y6
+	VADDPS Y11, Y7, Y7; VADDPS Y10, Y8, Y8; VADDPS Y11, Y9, Y9
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y11; VMOVUPS 0(R12), Y10
+	VFMADD231PS Y10, Y11, Y0; VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y10; VFMADD231PS Y10, Y11, Y2; VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y10; VFMADD231PS Y10, Y11, Y4; VMOVUPS 32(R12), Y10
+	VFMADD231PS Y10, Y11, Y5; ADDQ R13, R12; VMOVUPS 0(R12), Y10; VFMADD231PS Y10, Y11, Y6
+	VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y7; ADDQ R13, R12; VMOVUPS 0(R12), Y10
+	VFMADD231PS Y10, Y11, Y8; VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y9
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y10; VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1; VMAXPS Y2, Y10, Y2; VMAXPS Y3, Y10, Y3; VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5; VMAXPS Y6, Y10, Y6; VMAXPS Y7, Y10, Y7; VMAXPS Y8, Y10, Y8
+	VMAXPS Y9, Y10, Y9
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y10; VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1; VMINPS Y2, Y10, Y2; VMINPS Y3, Y10, Y3; VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5; VMINPS Y6, Y10, Y6; VMINPS Y7, Y10, Y7; VMINPS Y8, Y10, Y8
+	VMINPS Y9, Y10, Y9
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); ADDQ R9, R12
+	VMOVUPS Y6, 0(R12); VMOVUPS Y7, 32(R12); ADDQ R9, R12; VMOVUPS Y8, 0(R12); VMOVUPS Y9, 32(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y12; VMOVUPS 32(R13), Y13; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y0, Y0; VMASKMOVPS 32(R12), Y13, Y10
+	VADDPS Y10, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y2, Y2
+	VMASKMOVPS 32(R12), Y13, Y10; VADDPS Y10, Y3, Y3; ADDQ R9, R12; VMASKMOVPS 0(R12), Y12, Y10
+	VADDPS Y10, Y4, Y4; VMASKMOVPS 32(R12), Y13, Y10; VADDPS Y10, Y5, Y5; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y6, Y6; VMASKMOVPS 32(R12), Y13, Y10
+	VADDPS Y10, Y7, Y7; ADDQ R9, R12; VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y8, Y8
+	VMASKMOVPS 32(R12), Y13, Y10; VADDPS Y10, Y9, Y9
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y10
+	VMULPS Y10, Y0, Y0; VMULPS Y10, Y1, Y1; VMULPS Y10, Y2, Y2; VMULPS Y10, Y3, Y3
+	VMULPS Y10, Y4, Y4; VMULPS Y10, Y5, Y5; VMULPS Y10, Y6, Y6; VMULPS Y10, Y7, Y7
+	VMULPS Y10, Y8, Y8; VMULPS Y10, Y9, Y9
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y10; VADDPS Y10, Y0, Y0; VADDPS Y10, Y1, Y1; VBROADCASTSS 4(R12), Y10
+	VADDPS Y10, Y2, Y2; VADDPS Y10, Y3, Y3; VBROADCASTSS 8(R12), Y10; VADDPS Y10, Y4, Y4
+	VADDPS Y10, Y5, Y5; VBROADCASTSS 12(R12), Y10; VADDPS Y10, Y6, Y6; VADDPS Y10, Y7, Y7
+	VBROADCASTSS 16(R12), Y10; VADDPS Y10, Y8, Y8; VADDPS Y10, Y9, Y9
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y12, Y10; VMASKMOVPS 32(R12), Y13, Y11; VADDPS Y10, Y0, Y0
+	VADDPS Y11, Y1, Y1; VADDPS Y10, Y2, Y2; VADDPS Y11, Y3, Y3; VADDPS Y10, Y4, Y4
+	VADDPS Y11, Y5, Y5; VADDPS Y10, Y6, Y6; VADDPS Y11, Y7, Y7; VADDPS Y10, Y8, Y8
+	VADDPS Y11, Y9, Y9
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y11
+	VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y0; VMASKMOVPS 32(R12), Y13, Y10
+	VFMADD231PS Y10, Y11, Y1; ADDQ R13, R12; VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y2
+	VMASKMOVPS 32(R12), Y13, Y10; VFMADD231PS Y10, Y11, Y3; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y4; VMASKMOVPS 32(R12), Y13, Y10
+	VFMADD231PS Y10, Y11, Y5; ADDQ R13, R12; VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y6
+	VMASKMOVPS 32(R12), Y13, Y10; VFMADD231PS Y10, Y11, Y7; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y8; VMASKMOVPS 32(R12), Y13, Y10
+	VFMADD231PS Y10, Y11, Y9
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y10; VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1; VMAXPS Y2, Y10, Y2; VMAXPS Y3, Y10, Y3; VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5; VMAXPS Y6, Y10, Y6; VMAXPS Y7, Y10, Y7; VMAXPS Y8, Y10, Y8
+	VMAXPS Y9, Y10, Y9
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y10; VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1; VMINPS Y2, Y10, Y2; VMINPS Y3, Y10, Y3; VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5; VMINPS Y6, Y10, Y6; VMINPS Y7, Y10, Y7; VMINPS Y8, Y10, Y8
+	VMINPS Y9, Y10, Y9
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y12, 0(R12); VMASKMOVPS Y1, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y12, 0(R12); VMASKMOVPS Y3, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y12, 0(R12); VMASKMOVPS Y5, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y6, Y12, 0(R12); VMASKMOVPS Y7, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y8, Y12, 0(R12); VMASKMOVPS Y9, Y13, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
 // func tileAVX2_6x16(t *tile)
 // Described in tile.go.
 TEXT ·tileAVX2_6x16(SB), 0, $256-8
@@ -2536,6 +3871,206 @@ one:
 	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 16(SI), Y14; VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 20(SI), Y15; VFMADD231PS Y12, Y15, Y10
 	VFMADD231PS Y13, Y15, Y11; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
+done:
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y0, Y0
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y2, Y2
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y4, Y4
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y5, Y5; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y6, Y6
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y7, Y7; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y8, Y8
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y9, Y9; ADDQ R9, R12; VMOVUPS 0(R12), Y12
+	VADDPS Y12, Y10, Y10; VMOVUPS 32(R12), Y12; VADDPS Y12, Y11, Y11
+no_flagAccumulate:
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y12
+	VMULPS Y12, Y0, Y0; VMULPS Y12, Y1, Y1; VMULPS Y12, Y2, Y2; VMULPS Y12, Y3, Y3
+	VMULPS Y12, Y4, Y4; VMULPS Y12, Y5, Y5; VMULPS Y12, Y6, Y6; VMULPS Y12, Y7, Y7
+	VMULPS Y12, Y8, Y8; VMULPS Y12, Y9, Y9; VMULPS Y12, Y10, Y10; VMULPS Y12, Y11, Y11
+no_flagScale:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y12; VADDPS Y12, Y0, Y0; VADDPS Y12, Y1, Y1; VBROADCASTSS 4(R12), Y12
+	VADDPS Y12, Y2, Y2; VADDPS Y12, Y3, Y3; VBROADCASTSS 8(R12), Y12; VADDPS Y12, Y4, Y4
+	VADDPS Y12, Y5, Y5; VBROADCASTSS 12(R12), Y12; VADDPS Y12, Y6, Y6; VADDPS Y12, Y7, Y7
+	VBROADCASTSS 16(R12), Y12; VADDPS Y12, Y8, Y8; VADDPS Y12, Y9, Y9; VBROADCASTSS 20(R12), Y12
+	VADDPS Y12, Y10, Y10; VADDPS Y12, Y11, Y11
+no_flagBiasRow:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y12
+	VMOVUPS 32(R12), Y13; VADDPS Y12, Y0, Y0; VADDPS Y13, Y1, Y1; VADDPS Y12, Y2, Y2
+	VADDPS Y13, Y3, Y3; VADDPS Y12, Y4, Y4; VADDPS Y13, Y5, Y5; VADDPS Y12, Y6, Y6
+	VADDPS Y13, Y7, Y7; VADDPS Y12, Y8, Y8; VADDPS Y13, Y9, Y9; VADDPS Y12, Y10, Y10
+	VADDPS Y13, Y11, Y11
+no_flagBiasCol:
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y13; VMOVUPS 0(R12), Y12
+	VFMADD231PS Y12, Y13, Y0; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y2; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y4; VMOVUPS 32(R12), Y12
+	VFMADD231PS Y12, Y13, Y5; ADDQ R13, R12; VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y6
+	VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y7; ADDQ R13, R12; VMOVUPS 0(R12), Y12
+	VFMADD231PS Y12, Y13, Y8; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y9; ADDQ R13, R12
+	VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y10; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y11
+no_flagResidual:
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y12; VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1; VMAXPS Y2, Y12, Y2; VMAXPS Y3, Y12, Y3; VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5; VMAXPS Y6, Y12, Y6; VMAXPS Y7, Y12, Y7; VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9; VMAXPS Y10, Y12, Y10; VMAXPS Y11, Y12, Y11
+no_flagLo:
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y12; VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1; VMINPS Y2, Y12, Y2; VMINPS Y3, Y12, Y3; VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5; VMINPS Y6, Y12, Y6; VMINPS Y7, Y12, Y7; VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9; VMINPS Y10, Y12, Y10; VMINPS Y11, Y12, Y11
+no_flagHi:
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); ADDQ R9, R12
+	VMOVUPS Y6, 0(R12); VMOVUPS Y7, 32(R12); ADDQ R9, R12; VMOVUPS Y8, 0(R12); VMOVUPS Y9, 32(R12)
+	ADDQ R9, R12; VMOVUPS Y10, 0(R12); VMOVUPS Y11, 32(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+last:
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
+out:
+	VZEROUPPER
+	RET
+tail:
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y14; VMOVUPS 32(R13), Y15; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y0, Y0; VMASKMOVPS 32(R12), Y15, Y12
+	VADDPS Y12, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y2, Y2
+	VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y3, Y3; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12
+	VADDPS Y12, Y4, Y4; VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y5, Y5; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y6, Y6; VMASKMOVPS 32(R12), Y15, Y12
+	VADDPS Y12, Y7, Y7; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y8, Y8
+	VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y9, Y9; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12
+	VADDPS Y12, Y10, Y10; VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y11, Y11
+no_flagAccumulatet:
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y12
+	VMULPS Y12, Y0, Y0; VMULPS Y12, Y1, Y1; VMULPS Y12, Y2, Y2; VMULPS Y12, Y3, Y3
+	VMULPS Y12, Y4, Y4; VMULPS Y12, Y5, Y5; VMULPS Y12, Y6, Y6; VMULPS Y12, Y7, Y7
+	VMULPS Y12, Y8, Y8; VMULPS Y12, Y9, Y9; VMULPS Y12, Y10, Y10; VMULPS Y12, Y11, Y11
+no_flagScalet:
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y12; VADDPS Y12, Y0, Y0; VADDPS Y12, Y1, Y1; VBROADCASTSS 4(R12), Y12
+	VADDPS Y12, Y2, Y2; VADDPS Y12, Y3, Y3; VBROADCASTSS 8(R12), Y12; VADDPS Y12, Y4, Y4
+	VADDPS Y12, Y5, Y5; VBROADCASTSS 12(R12), Y12; VADDPS Y12, Y6, Y6; VADDPS Y12, Y7, Y7
+	VBROADCASTSS 16(R12), Y12; VADDPS Y12, Y8, Y8; VADDPS Y12, Y9, Y9; VBROADCASTSS 20(R12), Y12
+	VADDPS Y12, Y10, Y10; VADDPS Y12, Y11, Y11
+no_flagBiasRowt:
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y14, Y12; VMASKMOVPS 32(R12), Y15, Y13; VADDPS Y12, Y0, Y0
+	VADDPS Y13, Y1, Y1; VADDPS Y12, Y2, Y2; VADDPS Y13, Y3, Y3; VADDPS Y12, Y4, Y4
+	VADDPS Y13, Y5, Y5; VADDPS Y12, Y6, Y6; VADDPS Y13, Y7, Y7; VADDPS Y12, Y8, Y8
+	VADDPS Y13, Y9, Y9; VADDPS Y12, Y10, Y10; VADDPS Y13, Y11, Y11
+no_flagBiasColt:
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y13
+	VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y0; VMASKMOVPS 32(R12), Y15, Y12
+	VFMADD231PS Y12, Y13, Y1; ADDQ R13, R12; VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y2
+	VMASKMOVPS 32(R12), Y15, Y12; VFMADD231PS Y12, Y13, Y3; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y4; VMASKMOVPS 32(R12), Y15, Y12
+	VFMADD231PS Y12, Y13, Y5; ADDQ R13, R12; VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y6
+	VMASKMOVPS 32(R12), Y15, Y12; VFMADD231PS Y12, Y13, Y7; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y8; VMASKMOVPS 32(R12), Y15, Y12
+	VFMADD231PS Y12, Y13, Y9; ADDQ R13, R12; VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y10
+	VMASKMOVPS 32(R12), Y15, Y12; VFMADD231PS Y12, Y13, Y11
+no_flagResidualt:
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y12; VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1; VMAXPS Y2, Y12, Y2; VMAXPS Y3, Y12, Y3; VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5; VMAXPS Y6, Y12, Y6; VMAXPS Y7, Y12, Y7; VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9; VMAXPS Y10, Y12, Y10; VMAXPS Y11, Y12, Y11
+no_flagLot:
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y12; VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1; VMINPS Y2, Y12, Y2; VMINPS Y3, Y12, Y3; VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5; VMINPS Y6, Y12, Y6; VMINPS Y7, Y12, Y7; VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9; VMINPS Y10, Y12, Y10; VMINPS Y11, Y12, Y11
+no_flagHit:
+	MOVQ R8, R12; VMASKMOVPS Y0, Y14, 0(R12); VMASKMOVPS Y1, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y14, 0(R12); VMASKMOVPS Y3, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y14, 0(R12); VMASKMOVPS Y5, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y6, Y14, 0(R12); VMASKMOVPS Y7, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y8, Y14, 0(R12); VMASKMOVPS Y9, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y10, Y14, 0(R12); VMASKMOVPS Y11, Y15, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
+lastt:
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
+outt:
+	VZEROUPPER
+	RET
+
+// func tileAVX2_6x16rows(t *tile)
+// Described in tile.go.
+TEXT ·tileAVX2_6x16rows(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_rowA(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12)
+fetched:
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
+	MOVQ tile_aheadStep(BX), R14; LEAQ (AX)(AX*4), R15
+	PCALIGN $64
+loop:
+	VMOVUPS 0(DI), Y12; VMOVUPS 32(DI), Y13; VBROADCASTSS 0(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 0(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 0(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 0(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 0(SI)(AX*4), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 0(SI)(R15*1), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Y12
+	VMOVUPS 32(DI)(R10*1), Y13; VBROADCASTSS 4(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 4(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 4(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 4(SI)(AX*4), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 4(SI)(R15*1), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Y12
+	VMOVUPS 32(DI)(R10*2), Y13; VBROADCASTSS 8(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 8(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 8(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 8(SI)(AX*4), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 8(SI)(R15*1), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Y12
+	VMOVUPS 32(DI)(R11*1), Y13; VBROADCASTSS 12(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 12(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 12(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 12(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 12(SI)(AX*4), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 12(SI)(R15*1), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI; ADDQ $16, SI
+	DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
+rest:
+	ANDQ $3, CX; JZ done; LEAQ (AX)(AX*4), R15
+one:
+	VMOVUPS 0(DI), Y12; VMOVUPS 32(DI), Y13; VBROADCASTSS 0(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 0(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 0(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 0(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 0(SI)(AX*4), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 0(SI)(R15*1), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
 	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
 	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y0, Y0

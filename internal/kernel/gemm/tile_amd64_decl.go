@@ -10,6 +10,10 @@ func tileAVX2(t *tile) {
 		tileAVX2Narrow(t)
 		return
 	}
+	if t.rowA > 0 {
+		tileAVX2Rows(t)
+		return
+	}
 	if !t.whole && t.rows <= 3 {
 		tileAVX2Rest(t)
 		return
@@ -47,7 +51,7 @@ func tileAVX2(t *tile) {
 	}
 }
 
-// tileAVX2Rest is tileAVX2 for the last rows of a product.
+// tileAVX2Rest is tileAVX2 Rest.
 func tileAVX2Rest(t *tile) {
 	if t.cols > 8 {
 		switch t.rows {
@@ -67,6 +71,41 @@ func tileAVX2Rest(t *tile) {
 		tileAVX2_2x8rest(t)
 	case 3:
 		tileAVX2_3x8rest(t)
+	}
+}
+
+// tileAVX2Rows is tileAVX2 Rows.
+func tileAVX2Rows(t *tile) {
+	if t.cols > 8 {
+		switch t.rows {
+		case 1:
+			tileAVX2_1x16rows(t)
+		case 2:
+			tileAVX2_2x16rows(t)
+		case 3:
+			tileAVX2_3x16rows(t)
+		case 4:
+			tileAVX2_4x16rows(t)
+		case 5:
+			tileAVX2_5x16rows(t)
+		case 6:
+			tileAVX2_6x16rows(t)
+		}
+		return
+	}
+	switch t.rows {
+	case 1:
+		tileAVX2_1x8rows(t)
+	case 2:
+		tileAVX2_2x8rows(t)
+	case 3:
+		tileAVX2_3x8rows(t)
+	case 4:
+		tileAVX2_4x8rows(t)
+	case 5:
+		tileAVX2_5x8rows(t)
+	case 6:
+		tileAVX2_6x8rows(t)
 	}
 }
 
@@ -95,6 +134,9 @@ func tileAVX2_1x8(t *tile)
 func tileAVX2_1x8rest(t *tile)
 
 //go:noescape
+func tileAVX2_1x8rows(t *tile)
+
+//go:noescape
 func tileAVX2_1x8narrow(t *tile)
 
 //go:noescape
@@ -104,13 +146,22 @@ func tileAVX2_2x8(t *tile)
 func tileAVX2_2x8rest(t *tile)
 
 //go:noescape
+func tileAVX2_2x8rows(t *tile)
+
+//go:noescape
 func tileAVX2_3x8(t *tile)
 
 //go:noescape
 func tileAVX2_3x8rest(t *tile)
 
 //go:noescape
+func tileAVX2_3x8rows(t *tile)
+
+//go:noescape
 func tileAVX2_4x8(t *tile)
+
+//go:noescape
+func tileAVX2_4x8rows(t *tile)
 
 //go:noescape
 func tileAVX2_4x8narrow(t *tile)
@@ -119,10 +170,16 @@ func tileAVX2_4x8narrow(t *tile)
 func tileAVX2_5x8(t *tile)
 
 //go:noescape
+func tileAVX2_5x8rows(t *tile)
+
+//go:noescape
 func tileAVX2_5x8narrow(t *tile)
 
 //go:noescape
 func tileAVX2_6x8(t *tile)
+
+//go:noescape
+func tileAVX2_6x8rows(t *tile)
 
 //go:noescape
 func tileAVX2_6x8narrow(t *tile)
@@ -134,10 +191,16 @@ func tileAVX2_1x16(t *tile)
 func tileAVX2_1x16rest(t *tile)
 
 //go:noescape
+func tileAVX2_1x16rows(t *tile)
+
+//go:noescape
 func tileAVX2_2x16(t *tile)
 
 //go:noescape
 func tileAVX2_2x16rest(t *tile)
+
+//go:noescape
+func tileAVX2_2x16rows(t *tile)
 
 //go:noescape
 func tileAVX2_3x16(t *tile)
@@ -146,13 +209,25 @@ func tileAVX2_3x16(t *tile)
 func tileAVX2_3x16rest(t *tile)
 
 //go:noescape
+func tileAVX2_3x16rows(t *tile)
+
+//go:noescape
 func tileAVX2_4x16(t *tile)
+
+//go:noescape
+func tileAVX2_4x16rows(t *tile)
 
 //go:noescape
 func tileAVX2_5x16(t *tile)
 
 //go:noescape
+func tileAVX2_5x16rows(t *tile)
+
+//go:noescape
 func tileAVX2_6x16(t *tile)
+
+//go:noescape
+func tileAVX2_6x16rows(t *tile)
 
 // tileAVX512 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileAVX512(t *tile) {
@@ -250,7 +325,7 @@ func tileAVX512(t *tile) {
 	}
 }
 
-// tileAVX512Rest is tileAVX512 for the last rows of a product.
+// tileAVX512Rest is tileAVX512 Rest.
 func tileAVX512Rest(t *tile) {
 	if t.cols > 16 {
 		switch t.rows {

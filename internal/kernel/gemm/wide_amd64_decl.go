@@ -63,7 +63,7 @@ func tileAVX2BF16(t *tile) {
 	}
 }
 
-// tileAVX2BF16Rest is tileAVX2BF16 for the last rows of a product.
+// tileAVX2BF16Rest is tileAVX2BF16 Rest.
 func tileAVX2BF16Rest(t *tile) {
 	if t.cols > 8 {
 		switch t.rows {
@@ -211,7 +211,7 @@ func tileWideBF16(t *tile) {
 	}
 }
 
-// tileWideBF16Rest is tileWideBF16 for the last rows of a product.
+// tileWideBF16Rest is tileWideBF16 Rest.
 func tileWideBF16Rest(t *tile) {
 	if t.cols > 16 {
 		switch t.rows {

@@ -22,7 +22,11 @@ type panels struct {
 // from returns the panels from so many steps of K of the block on, of words that hold one each.
 func (a panels) from(at int) panels {
 	a.skip += at
-	a.data = a.data[at*a.ld:]
+	if a.rows > 0 {
+		a.data = a.data[at:]
+	} else {
+		a.data = a.data[at*a.ld:]
+	}
 	return a
 }
 

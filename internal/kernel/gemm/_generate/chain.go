@@ -19,6 +19,8 @@ type chain struct {
 	whole bool
 	// dense says that the steps of A lie side by side: a kernel of arm64 then reads some at once.
 	dense bool
+	// lying says that rows of A are read where they lie, with the sums of rest.
+	lying bool
 }
 
 // aheadRows is the least rows of a kernel that fetches memory which is needed after it: fewer leave
@@ -36,7 +38,7 @@ func (t *tile) suffix() string {
 		so   bool
 		name string
 	}{{t.single, "ahead"}, {t.rest, "rest"}, {t.narrow, "narrow"}, {t.whole, "whole"},
-		{t.dense, "dense"}} {
+		{t.dense, "dense"}, {t.lying, "rows"}} {
 		if is.so {
 			name += is.name
 		}
@@ -116,6 +118,17 @@ func (t *tile) prefetchRows(stride string) {
 		if i < t.rows-1 {
 			t.Op("ADDQ %s, R12", stride)
 		}
+	}
+}
+
+// lyingRows is how the rows of an A that lies as it is are addressed: from the first one, by their
+// distance and three and five times that.
+var lyingRows = []string{"", "(AX*1)", "(AX*2)", "(R13*1)", "(AX*4)", "(R15*1)"}
+
+// fifthRow sets where the last of six rows is, in a register that fetches has used.
+func (t *tile) fifthRow() {
+	if t.lying && t.rows == len(lyingRows) {
+		t.Op("LEAQ (AX)(AX*4), R15")
 	}
 }
 

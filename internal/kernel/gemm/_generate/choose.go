@@ -13,6 +13,9 @@ func (v form) dispatch(s *asm.File) {
 	if v.narrowSums() > 0 {
 		s.Declare("\tif t.narrow {\n\t\ttile%sNarrow(t)\n\t\treturn\n\t}\n", v.set.Name)
 	}
+	if v.lies() {
+		s.Declare("\tif t.rowA > 0 {\n\t\ttile%sRows(t)\n\t\treturn\n\t}\n", v.set.Name)
+	}
 	if v.rests() > 0 {
 		s.Declare("\tif !t.whole && t.rows <= %d {\n\t\ttile%sRest(t)\n\t\treturn\n\t}\n",
 			v.rests(), v.set.Name)
@@ -41,20 +44,30 @@ func (v form) dispatch(s *asm.File) {
 	v.dispatchNarrow(s)
 }
 
-// dispatchRest writes the function that picks a tile of the last rows.
+// dispatchRest writes the functions that pick a tile of the last rows, and one of rows that lie as
+// they are.
 func (v form) dispatchRest(s *asm.File) {
-	if v.rests() == 0 {
+	v.dispatchTo(s, v.rests(), "rest", "Rest", "for the last rows of a product")
+	if v.lies() {
+		v.dispatchTo(s, v.mr, "rows", "Rows", "for rows of A where they lie")
+	}
+}
+
+// dispatchTo writes the function that picks a tile of up to so many rows of those with a suffix.
+func (v form) dispatchTo(s *asm.File, rows int, suffix, name, what string) {
+	if rows == 0 {
 		return
 	}
-	s.Declare("\n// tile%sRest is tile%s for the last rows of a product.\n"+
-		"func tile%sRest(t *tile) {\n", v.set.Name, v.set.Name, v.set.Name)
+	s.Declare("\n// tile%s%s is tile%[1]s %s.\nfunc tile%[1]s%[2]s(t *tile) {\n", v.set.Name, name,
+		what)
 	for nv := 2; nv >= 1; nv-- {
 		if nv == 2 {
 			s.Declare("\tif t.cols > %d {\n", v.set.Lanes)
 		}
 		s.Declare("\t\tswitch t.rows {\n")
-		for r := 1; r <= v.rests(); r++ {
-			s.Declare("\t\tcase %d:\n\t\t\ttile%s_%dx%drest(t)\n", r, v.set.Name, r, nv*v.set.Lanes)
+		for r := 1; r <= rows; r++ {
+			s.Declare("\t\tcase %d:\n\t\t\ttile%s_%dx%d%s(t)\n", r, v.set.Name, r,
+				nv*v.set.Lanes, suffix)
 		}
 		s.Declare("\t\t}\n")
 		if nv == 2 {

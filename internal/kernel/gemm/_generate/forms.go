@@ -116,6 +116,9 @@ func (v form) all() []*tile {
 			if r <= v.rests() {
 				add(1, chain{rest: true})
 			}
+			if v.lies() {
+				add(1, chain{lying: true})
+			}
 			if narrow := v.narrowSums(); narrow > 0 && nv == 1 && n != narrow {
 				add(narrow, chain{narrow: true})
 			}
@@ -185,6 +188,10 @@ func (v form) rests() (rows int) {
 	}
 	return rows
 }
+
+// lies says that there are kernels which read rows of A where they lie. Of AVX-512's rows a packed
+// panel holds so many that packing takes a part of it.
+func (v form) lies() bool { return v.set.Name == avx2.set.Name }
 
 // narrowSums is the number of partial sums of every element of a product of several rows whose
 // columns fit into one register, where a tile of the most rows has fewer accumulators than fused

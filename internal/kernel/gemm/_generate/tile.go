@@ -103,7 +103,10 @@ func (t *tile) operands() {
 	t.stride("tile_ldb", t.way.apart(t), strideB, thriceB)
 	t.Field("tile_c", args, toC)
 	t.stride("tile_ldc", 2, strideC, asm.Reg{})
-	if t.way.strided(t) {
+	switch {
+	case t.lying:
+		t.stride("tile_rowA", 2, strideA, thriceA)
+	case t.way.strided(t):
 		t.stride("tile_lda", 2, strideA, thriceA)
 	}
 	t.stripBegins()
@@ -130,6 +133,7 @@ func (t *tile) loop() {
 		along = rounds
 		t.Rounds(steps, rounds, n, "rest")
 		t.fetches()
+		t.fifthRow()
 	} else {
 		t.IfZero(steps, "done")
 	}
@@ -152,6 +156,7 @@ func (t *tile) loop() {
 		t.fetched()
 		t.Label("rest")
 		t.Rest(steps, n, "done")
+		t.fifthRow()
 		t.Label("one")
 		t.step(0)
 		t.advance(1)
@@ -189,6 +194,8 @@ func (t *tile) advance(n int) {
 		t.AddTimes(fromB, strideB, n)
 	}
 	switch {
+	case t.lying:
+		t.Advance(fromA, 4*n)
 	case t.way.strided(t):
 		t.AddTimes(fromA, strideA, n)
 	case !t.dense || !t.round:

@@ -48,6 +48,9 @@ func stepOfB(u int) string {
 
 // stepOfA is the same for A: element i of step u.
 func (t *tile) stepOfA(u, i int) string {
+	if t.lying {
+		return fmt.Sprintf("%d(SI)%s", 4*u, lyingRows[i])
+	}
 	if !t.way.strided(t) {
 		return fmt.Sprintf("%d(SI)", 4*(u*t.rows+i))
 	}
