@@ -105,6 +105,14 @@ func narrowFinish(s *asm.File, e edges, sum, free int, name string) {
 	s.Label(name + "Stored")
 }
 
+// fetchNext fetches what the next vector of columns, so many bytes on, reads in this row. Down a
+// plane one row is as far from the next as a row is long, which processors do not foresee.
+func fetchNext(s *asm.File, e edges, advance int) {
+	if !e.right {
+		s.Op("PREFETCHT0 %d(R15)", 2*advance-4)
+	}
+}
+
 // smallPlanesNarrow writes smallPlanes with AVX2. Vectors 0 to 2 are the sums of three output rows:
 // of the one before that of the input, of the same and of the next, 3 to 5 what is left of the
 // columns, they themselves and what is right of them.
@@ -135,6 +143,7 @@ func smallRowNarrow(s *asm.File, e edges, sums ...int) {
 		s.Ops("VMOVUPS "+planeStore+", Y6", "VMASKMOVPS (R15), Y6, Y4")
 	} else {
 		s.Op("VMOVUPS (R15), Y4")
+		fetchNext(s, e, 32)
 	}
 	if e.left {
 		fromLeft(s, 4, 3)
@@ -222,6 +231,7 @@ func halvedRowNarrow(s *asm.File, e edges) {
 			"VPERM2F128 $0x21, Y6, Y4, Y5", "VPALIGNR $12, Y5, Y6, Y5")
 	} else {
 		s.Ops("VMOVUPS (R15), Y4", "VMOVUPS 28(R15), Y5")
+		fetchNext(s, e, 64)
 	}
 	if e.left {
 		fromLeft(s, 4, 3)
