@@ -48,53 +48,73 @@ func winogradInNarrow(s *asm.File) {
 		if g == 1 {
 			s.Ops("MOVQ tileRow_lanes(R8), AX", "SHRQ $8, AX", "JZ next")
 		}
-		cutColumns(s, "near", g, 128*g, 4)
-		for p := range 4 {
-			s.Op("VMOVUPS Y%d, %d(R12)", 4+p, 4*pitch*p+32*g)
-		}
-		cutColumns(s, "far", g, 128*g+16, 2)
-		for p := range 2 {
-			s.Op("VMOVUPS Y%d, %d(R12)", 4+p, 4*pitch*(4+p)+32*g)
+		cutColumns(s, g)
+		for p, column := range []int{4, 5, 6, 7, 2, 3} {
+			s.Op("VMOVUPS Y%d, %d(R12)", column, 4*pitch*p+32*g)
 		}
 	}
 	s.Label("next")
 	s.Ops("ADDQ $tileRow__size, R8", "DECQ CX", "JNZ row")
+	s.Ops("VMOVUPS "+narrowFactor(4)+", Y14", "VMOVUPS "+narrowFactor(5)+", Y15")
 	s.Label("half")
 	s.Op("MOVQ $2, R14")
 	s.Label("vector")
-	winogradTransform(s, "Y", 4*pitch, winogradInLineNarrow)
-	s.Ops("ADDQ $32, R10", "ADDQ $32, DI", "DECQ R14", "JNZ vector", "ADDQ R13, DI", "DECQ DX",
-		"JNZ half", "VZEROUPPER", "RET")
+	s.Ops("MOVQ R10, R9", "MOVQ $6, AX")
+	s.Label("down")
+	for i := range 6 {
+		s.Op("VMOVUPS %d(R9), Y%d", 24*pitch*i, i)
+	}
+	winogradInLineNarrow(s)
+	for i := range 6 {
+		s.Op("VMOVUPS Y%d, %d(R9)", 6+i, 24*pitch*i)
+	}
+	s.Op("ADDQ $%d, R9", 4*pitch)
+	s.Ops("DECQ AX", "JNZ down", "MOVQ R10, R9", "MOVQ DI, R12", "MOVQ $6, AX")
+	s.Label("along")
+	for j := range 6 {
+		s.Op("VMOVUPS %d(R9), Y%d", 4*pitch*j, j)
+	}
+	winogradInLineNarrow(s)
+	for j := range 6 {
+		s.Op("VMOVUPS Y%d, (R12)", 6+j)
+		s.Op("ADDQ R11, R12")
+	}
+	s.Op("ADDQ $%d, R9", 24*pitch)
+	s.Ops("DECQ AX", "JNZ along", "ADDQ $32, R10", "ADDQ $32, DI", "DECQ R14", "JNZ vector",
+		"ADDQ R13, DI", "DECQ DX", "JNZ half", "VZEROUPPER", "RET")
 }
 
-// cutColumns loads 32 floats at R9, those that the mask of tileRow has in its half g, and leaves
-// columns 0 to n of the eight tiles in Y4 and the registers after it.
-func cutColumns(s *asm.File, mask string, g, at, n int) {
-	s.Op("VPBROADCASTD (tileRow_%s+%d)(R8), Y4", mask, 4*g)
+// cutColumns loads 32 floats from R9, of half g of 64, and two after them, those that lie in the
+// image, and leaves columns 0 to 3 of eight tiles in Y4 to Y7 and columns 4 and 5, the first two of
+// the tile after, in Y2 and Y3.
+func cutColumns(s *asm.File, g int) {
+	s.Op("VPBROADCASTD (tileRow_near+%d)(R8), Y4", 4*g)
 	for k := range 4 {
 		s.Op("VPAND Y%d, Y4, Y5", 12+k)
 		s.Op("VPCMPEQD Y%d, Y5, Y5", 12+k)
-		s.Op("VMASKMOVPS %d(R9), Y5, Y%d", at+32*k, k)
+		s.Op("VMASKMOVPS %d(R9), Y5, Y%d", 128*g+32*k, k)
 	}
+	s.Op("VPBROADCASTD (tileRow_far+%d)(R8), Y8", 4*g)
+	s.Ops("VPAND Y15, Y8, Y8", "VPCMPEQD Y15, Y8, Y8")
+	s.Op("VMASKMOVPS %d(R9), Y8, Y8", 128*g+112) // lanes 4 and 5 are the two
 	s.Ops("VPERM2F128 $0x20, Y2, Y0, Y4", "VPERM2F128 $0x31, Y2, Y0, Y5",
 		"VPERM2F128 $0x20, Y3, Y1, Y6", "VPERM2F128 $0x31, Y3, Y1, Y7", "VUNPCKLPS Y5, Y4, Y0",
-		"VUNPCKLPS Y7, Y6, Y2")
-	if n > 2 {
-		s.Ops("VUNPCKHPS Y5, Y4, Y1", "VUNPCKHPS Y7, Y6, Y3", "VUNPCKLPD Y3, Y1, Y6",
-			"VUNPCKHPD Y3, Y1, Y7")
-	}
-	s.Ops("VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5")
+		"VUNPCKLPS Y7, Y6, Y2", "VUNPCKHPS Y5, Y4, Y1", "VUNPCKHPS Y7, Y6, Y3",
+		"VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5", "VUNPCKLPD Y3, Y1, Y6",
+		"VUNPCKHPD Y3, Y1, Y7")
+	s.Ops("VPERM2F128 $0x31, Y8, Y4, Y2", "VPALIGNR $4, Y4, Y2, Y2", "VMOVSHDUP Y8, Y8",
+		"VPERM2F128 $0x31, Y8, Y5, Y3", "VPALIGNR $4, Y5, Y3, Y3")
 }
 
 // winogradInLineNarrow computes B'd of Y0 to Y5 in Y6 to Y11.
 func winogradInLineNarrow(s *asm.File) {
-	two, four, five := narrowFactor(2), narrowFactor(4), narrowFactor(5)
-	s.Ops("VMOVAPS Y4, Y6", "VFNMADD231PS "+five+", Y2, Y6", "VFMADD231PS "+four+", Y0, Y6",
-		"VMOVAPS Y4, Y12", "VFNMADD231PS "+four+", Y2, Y12", "VMOVAPS Y3, Y13",
-		"VFNMADD231PS "+four+", Y1, Y13", "VADDPS Y13, Y12, Y7", "VSUBPS Y13, Y12, Y8",
+	two := narrowFactor(2)
+	s.Ops("VMOVAPS Y4, Y6", "VFNMADD231PS Y15, Y2, Y6", "VFMADD231PS Y14, Y0, Y6",
+		"VMOVAPS Y4, Y12", "VFNMADD231PS Y14, Y2, Y12", "VMOVAPS Y3, Y13",
+		"VFNMADD231PS Y14, Y1, Y13", "VADDPS Y13, Y12, Y7", "VSUBPS Y13, Y12, Y8",
 		"VSUBPS Y2, Y4, Y9", "VSUBPS Y1, Y3, Y13", "VMOVAPS Y9, Y10",
 		"VFMADD231PS "+two+", Y13, Y9", "VFNMADD231PS "+two+", Y13, Y10", "VMOVAPS Y5, Y11",
-		"VFNMADD231PS "+five+", Y3, Y11", "VFMADD231PS "+four+", Y1, Y11")
+		"VFNMADD231PS Y15, Y3, Y11", "VFMADD231PS Y14, Y1, Y11")
 }
 
 // winogradOutNarrow writes the transform of the output.
@@ -113,25 +133,25 @@ func winogradOutNarrow(s *asm.File) {
 		"VBROADCASTSS bias+56(FP), Y12", "VBROADCASTSS lo+60(FP), Y13",
 		"VBROADCASTSS hi+64(FP), Y14")
 	s.Label("vector")
-	s.Op("MOVQ SI, R9")
-	for j := range 6 {
-		s.Ops("LEAQ (R9)(R12*2), R13", "ADDQ R12, R13",
-			"VMOVUPS (R9), Y0", "VMOVUPS (R9)(R12*1), Y1", "VMOVUPS (R9)(R12*2), Y2",
-			"VMOVUPS (R13), Y3", "VMOVUPS (R13)(R12*1), Y4", "VMOVUPS (R13)(R12*2), Y5")
-		winogradOutLineNarrow(s)
-		for i := range 4 {
-			s.Op("VMOVUPS Y%d, %d(R10)", 8+i, 32*(6*i+j))
-		}
-		s.Op("ADDQ R11, R9")
-	}
+	s.Ops("MOVQ SI, R9", "MOVQ R10, R8", "MOVQ $6, AX")
+	s.Label("down")
+	s.Ops("LEAQ (R9)(R12*2), R13", "ADDQ R12, R13", "VMOVUPS (R9), Y0", "VMOVUPS (R9)(R12*1), Y1",
+		"VMOVUPS (R9)(R12*2), Y2", "VMOVUPS (R13), Y3", "VMOVUPS (R13)(R12*1), Y4",
+		"VMOVUPS (R13)(R12*2), Y5")
+	winogradOutLineNarrow(s)
 	for i := range 4 {
-		for j := range 6 {
-			s.Op("VMOVUPS %d(R10), Y%d", 32*(6*i+j), j)
-		}
-		winogradOutLineNarrow(s)
-		winogradOutRowNarrow(s, i)
+		s.Op("VMOVUPS Y%d, %d(R8)", 8+i, 192*i)
 	}
-	s.Ops("ADDQ $32, SI", "ADDQ $128, DI", "TESTQ R14, R14", "JZ next", "ADDQ $128, R14")
+	s.Ops("ADDQ R11, R9", "ADDQ $32, R8", "DECQ AX", "JNZ down", "MOVQ R10, R8", "MOVQ DI, R9",
+		"MOVQ R14, R13", "MOVQ $4, AX")
+	s.Label("along")
+	for j := range 6 {
+		s.Op("VMOVUPS %d(R8), Y%d", 32*j, j)
+	}
+	winogradOutLineNarrow(s)
+	winogradOutRowNarrow(s)
+	s.Ops("ADDQ $192, R8", "ADDQ $512, R9", "DECQ AX", "JNZ along", "ADDQ $32, SI",
+		"ADDQ $128, DI", "TESTQ R14, R14", "JZ next", "ADDQ $128, R14")
 	s.Label("next")
 	s.Ops("DECQ DX", "JNZ vector", "VZEROUPPER", "RET")
 }
@@ -145,9 +165,9 @@ func winogradOutLineNarrow(s *asm.File) {
 		"VFMADD231PS "+narrowFactor(8)+", Y3, Y11")
 }
 
-// winogradOutRowNarrow puts columns Y8 to Y11 of eight tiles together and finishes row i of the
-// output.
-func winogradOutRowNarrow(s *asm.File, i int) {
+// winogradOutRowNarrow puts columns Y8 to Y11 of eight tiles together and finishes a row of the
+// output, R9, with the residual at R13.
+func winogradOutRowNarrow(s *asm.File) {
 	s.Ops("VUNPCKLPS Y9, Y8, Y0", "VUNPCKHPS Y9, Y8, Y1", "VUNPCKLPS Y11, Y10, Y2",
 		"VUNPCKHPS Y11, Y10, Y3", "VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5",
 		"VUNPCKLPD Y3, Y1, Y6", "VUNPCKHPD Y3, Y1, Y7", "VPERM2F128 $0x20, Y5, Y4, Y0",
@@ -156,19 +176,20 @@ func winogradOutRowNarrow(s *asm.File, i int) {
 	for k := range 4 {
 		s.Op("VADDPS Y12, Y%d, Y%d", k, k)
 	}
-	s.Ops("TESTQ R14, R14", fmt.Sprintf("JZ bounds%d", i))
+	s.Ops("TESTQ R14, R14", "JZ bounds")
 	for k := range 4 {
-		s.Op("VADDPS %d(R14), Y%d, Y%d", 512*i+32*k, k, k)
+		s.Op("VADDPS %d(R13), Y%d, Y%d", 32*k, k, k)
 	}
-	s.Label(fmt.Sprintf("bounds%d", i))
-	s.Ops("TESTQ BX, BX", fmt.Sprintf("JZ store%d", i))
+	s.Op("ADDQ $512, R13")
+	s.Label("bounds")
+	s.Ops("TESTQ BX, BX", "JZ store")
 	for k := range 4 {
 		s.Op("VMAXPS Y%d, Y13, Y%d", k, k)
 		s.Op("VMINPS Y%d, Y14, Y%d", k, k)
 	}
-	s.Label(fmt.Sprintf("store%d", i))
+	s.Label("store")
 	for k := range 4 {
-		s.Op("VMOVUPS Y%d, %d(DI)", k, 512*i+32*k)
+		s.Op("VMOVUPS Y%d, %d(R9)", k, 32*k)
 	}
 }
 
