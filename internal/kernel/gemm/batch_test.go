@@ -82,8 +82,8 @@ func TestBatchesHaveTheBitsOfTheirProducts(t *testing.T) {
 		switch {
 		case cpuinfo.TilesDefined():
 			batches, least = 30, 1 // their definition is slow
-		case currentLevel(BF16).tiles():
-			least = 50 // half of them are of bfloat16, and tiles repeat nothing
+		case !currentLevel(BF16).chains():
+			least = 50 // half of them are of bfloat16, and repeat nothing
 		}
 		for range batches {
 			p := randomBatch(r)

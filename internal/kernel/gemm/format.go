@@ -17,9 +17,7 @@ const (
 	// ties to even) as they are packed. A packed B takes half of the memory, and a packed A too
 	// where there are dot products. With AVX512_BF16 products are computed two at a time
 	// (VDPBF16PS), which takes denormal numbers for zero; with BFMMLA of arm64 four at a time, each
-	// sum of two rounded to odd, denormal numbers taken for zero; with AVX2 or AVX-512 alone each
-	// is widened to float32 again, which takes a little longer than F32 unless B comes from memory;
-	// elsewhere in plain Go, slowly.
+	// sum of two rounded to odd, denormal numbers taken for zero; elsewhere in plain Go, slowly.
 	BF16
 	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in
 	// 32-bit integers, which wrap: every path gives the same bits. Both operands are given as
@@ -127,13 +125,6 @@ func tileGoBF16(t *tile) {
 			}
 			t.finish(i, j, sum)
 		}
-	}
-}
-
-// roundGo rounds floats to the nearest bfloat16, which it writes as floats.
-func roundGo(dst, src []float32) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(uint32(toBF16(src[i])) << 16)
 	}
 }
 

@@ -175,11 +175,8 @@ func convertA(v level, panel, rows []float32, r, k int) {
 	switch {
 	case v.tiles():
 		packTilesA(v, panel, rows, 1, r, r, k)
-	case !v.wide() && v.converts():
+	case v.converts():
 		joinPairs(v, panel, rows, r, r, k)
-	case v.wide() && v.pairs():
-		roundAll(panel[:k*r], rows)
-		clear(panel[k*r:])
 	case v.wide():
 		widenAll(panel, rows, v == levelAVX2S8U8 || v == levelWideS8U8)
 	}

@@ -17,8 +17,8 @@ const (
 	_
 	_
 	levelGoBF16     // pairs of bfloat16 in plain Go
-	levelAVX2BF16   // pairs of bfloat16, each widened to float32
-	levelWideBF16   // the same with AVX-512
+	levelAVX2BF16   // beside levelAVX2, in plain Go
+	levelWideBF16   // beside levelAVX512, in plain Go
 	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
 	levelNEONBF16   // beside levelNEON, in plain Go
 	_
@@ -120,7 +120,7 @@ func (v level) bytes() bool { return v.format().bytes() }
 // widened as it is packed, so that it has two words for one word of B.
 func (v level) wide() bool {
 	isa := v % formatLevels
-	return v.format() != F32 && (isa == levelAVX2 || isa == levelAVX512)
+	return v.bytes() && (isa == levelAVX2 || isa == levelAVX512)
 }
 
 // strided says that tiles take operands A whose steps of K lie any distance apart.
@@ -171,7 +171,8 @@ func (v level) floats() level {
 
 // chains says that one call computes several tiles.
 func (v level) chains() bool {
-	return !v.tiles() && (v.floats() == levelAVX2 || v.floats() == levelAVX512)
+	return !v.tiles() && v != levelAVX2BF16 && v != levelWideBF16 &&
+		(v.floats() == levelAVX2 || v.floats() == levelAVX512)
 }
 
 // Parts of the epilogue of a tile.

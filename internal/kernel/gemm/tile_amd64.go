@@ -13,7 +13,7 @@ const maxCall = 8192
 // runTile computes t with the kernel of level v.
 func runTile(v level, t *tile) {
 	switch v {
-	case levelGoBF16:
+	case levelGoBF16, levelAVX2BF16, levelWideBF16:
 		tileGoBF16(t)
 	case levelGoU8S8:
 		tileGoU8S8(t)
@@ -23,10 +23,6 @@ func runTile(v level, t *tile) {
 		tileAVX2(t)
 	case levelAVX512:
 		tileAVX512(t)
-	case levelAVX2BF16:
-		tileAVX2BF16(t)
-	case levelWideBF16:
-		tileWideBF16(t)
 	case levelAVX512BF16:
 		tileAVX512BF16(t)
 	case levelAVX2U8S8:
@@ -88,18 +84,12 @@ func (t *tile) inStrips() bool {
 // joinPairs does what joinGo does, of at most 32 columns.
 func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 	_, _ = dst[(k+1)/2*cols-1], src[(k-1)*ld+cols-1]
-	switch {
-	case v.joinsByHardware():
-		for i := 0; i < k; i += maxCall {
-			joinAVX512BF16(&dst[i/2*cols], &src[i*ld], ld, cols, min(maxCall, k-i))
-		}
-	case v.wide() && ld == cols && cols%8 == 0 && k > 1:
-		for i := 0; i+1 < k; i += maxCall {
-			joinAVX2(&dst[i/2*cols], &src[i*cols], cols, min(maxCall, k-i)/2)
-		}
-		joinGo(dst[k/2*cols:], src[k/2*2*cols:], ld, cols, k%2)
-	default:
+	if !v.joinsByHardware() {
 		joinGo(dst, src, ld, cols, k)
+		return
+	}
+	for i := 0; i < k; i += maxCall {
+		joinAVX512BF16(&dst[i/2*cols], &src[i*ld], ld, cols, min(maxCall, k-i))
 	}
 }
 
@@ -147,16 +137,6 @@ func finish(v level, t *tile, block []float32) {
 // quadsAlong does what quadsAlongGo does.
 func quadsAlong(v level, dst []float32, stride int, src []float32) {
 	quadsAlongGo(v, dst, stride, src)
-}
-
-// roundAll does what roundGo does; dst and src may be the same.
-func roundAll(dst, src []float32) {
-	_ = src[:len(dst)]
-	done := len(dst) &^ 7
-	for i := 0; i < done; i += maxCall {
-		roundAVX2(&dst[i], &src[i], min(maxCall, done-i)/8)
-	}
-	roundGo(dst[done:], src[done:])
 }
 
 // widenAll does what widenGo does.

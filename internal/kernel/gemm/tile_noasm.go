@@ -24,9 +24,6 @@ func runTileGo(v level, t *tile) {
 	}
 }
 
-// roundAll does what roundGo does.
-func roundAll(dst, src []float32) { roundGo(dst, src) }
-
 // widenAll does what widenGo does.
 func widenAll(dst, src []float32, signed bool) { widenGo(dst, src, signed) }
 

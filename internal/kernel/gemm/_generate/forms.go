@@ -62,8 +62,6 @@ var (
 		{named(asm.AVX512, "AVX512S8U8"), 14, s8u8, direct{}},
 	}
 	wideAMD64 = []form{
-		{named(asm.AVX2, "AVX2BF16"), 6, bf16, widened{}},
-		{named(asm.AVX512, "WideBF16"), 14, bf16, widened{}},
 		{named(asm.AVX2, "AVX2U8S8"), 6, u8s8, widened{}},
 		{named(asm.AVX512, "WideU8S8"), 14, u8s8, widened{}},
 		{named(asm.AVX2, "AVX2S8U8"), 6, s8u8, widened{}},

@@ -6,11 +6,10 @@ import (
 	"github.com/weirgpu/weir/internal/asm"
 )
 
-// widened multiplies words without dot products, in two halves.
+// widened multiplies words of bytes without dot products, in two halves.
 //
-// On amd64 the two halves of a lane of B are widened in registers, each to one float32 or to two
-// numbers of 16 bits, and multiplied one after the other. A has a word for each of them, widened as
-// it was packed.
+// On amd64 the two halves of a lane of B are widened in registers, each to two numbers of 16 bits,
+// and multiplied one after the other. A has a word for each of them, widened as it was packed.
 //
 // On arm64 a register of B is multiplied eight bytes at a time with the two words of A that a
 // register has twice, into 16 bits, and neighbours are added to 32: a result is then the sum of two
@@ -52,20 +51,10 @@ func (widened) parts(t *tile) int {
 
 // begin sets, on amd64, the register above the others to the upper halves of all lanes.
 func (widened) begin(t *tile) {
-	upper := t.R(t.tmp(3))
-	switch {
-	case t.ARM64():
+	if t.ARM64() {
 		t.Zero(t.tmp(widenedSums))
 		t.Zero(t.tmp(widenedSums + 1))
-		return
-	case t.of != bf16:
-		return
-	case t.Wide():
-		t.Op("VPTERNLOGD $0xff, %s, %s, %s", upper, upper, upper)
-	default:
-		t.Op("VPCMPEQD %s, %s, %s", upper, upper, upper)
 	}
-	t.Op("VPSLLD $16, %s, %s", upper, upper)
 }
 
 func (widened) read(t *tile, _ int) {
@@ -93,18 +82,14 @@ func (widened) load(t *tile, u, half int) part {
 	return part{consecutive(t.tmp(0), t.nv), consecutive(0, t.nv), 2*u + half}
 }
 
-// element reads the half of a word of A: floats lie row by row along K, bytes side by side.
+// element reads the half of a word of A, beside which the other half lies.
 func (widened) element(t *tile, u, i, half int) element {
 	if t.ARM64() {
 		at := t.lanes()[i]
 		t.Op("VDUP V%d.S[%d], V%d.S4", at.reg, at.lane, t.tmp(widenedWord))
 		return element{reg: t.tmp(widenedWord)}
 	}
-	at := 4 * (2*(u*t.rows+i) + half)
-	if t.of == bf16 {
-		at = 4 * ((2*u+half)*t.rows + i)
-	}
-	t.Op("VBROADCASTSS %d(SI), %s", at, t.R(t.tmp(2)))
+	t.Op("VBROADCASTSS %d(SI), %s", 4*(2*(u*t.rows+i)+half), t.R(t.tmp(2)))
 	return element{reg: t.tmp(2)}
 }
 
@@ -112,19 +97,10 @@ func (widened) element(t *tile, u, i, half int) element {
 func (t *tile) halfOf(addr string, half int, b string) {
 	t.Op("VMOVUPS %s, %s", addr, b)
 	shift := map[bool]string{false: "VPSRAW", true: "VPSRLW"}[t.of == s8u8]
-	switch {
-	case t.of == bf16 && half == 0:
-		t.Op("VPSLLD $16, %s, %s", b, b)
-	case t.of == bf16 && t.Wide():
-		t.Op("VPANDD %s, %s, %s", t.R(t.tmp(3)), b, b)
-	case t.of == bf16:
-		t.Op("VPAND %s, %s, %s", t.R(t.tmp(3)), b, b)
-	case half == 0:
+	if half == 0 {
 		t.Op("VPSLLW $8, %s, %s", b, b)
-		t.Op("%s $8, %s, %s", shift, b, b)
-	default:
-		t.Op("%s $8, %s, %s", shift, b, b)
 	}
+	t.Op("%s $8, %s, %s", shift, b, b)
 }
 
 // multiply adds the products of a half of B with a word of A. Two products of 9 by 8 bits always
@@ -136,8 +112,6 @@ func (widened) multiply(t *tile, acc int, a element, b int) {
 		long := []string{"MULL", "MULL2"}[acc%2]
 		t.Vec(t.sign()+long, t.tmp(widenedProduct), b, a.reg)
 		t.Vec(t.sign()+"ADALP", acc, t.tmp(widenedProduct))
-	case t.of == bf16:
-		t.Do(asm.MulAdd, acc, a.reg, b)
 	default:
 		t.Op("VPMADDWD %s, %s, %s", t.R(b), t.R(a.reg), t.R(t.tmp(3)))
 		t.Do(asm.AddInt32, acc, acc, t.tmp(3))
