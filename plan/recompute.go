@@ -127,7 +127,8 @@ func fitted(ctx context.Context, s *schedule, p *Plan, o Options) (*Plan, error)
 			return smaller, nil
 		}
 		least = min(least, smaller.ArenaBytes)
-		target -= smaller.ArenaBytes - o.MostArena
+		// at least one value more, however little is missing
+		target = min(target-(smaller.ArenaBytes-o.MostArena), s.alive[s.peak()]-1)
 	}
 	return nil, fmt.Errorf("graph %q: %w: it takes %d bytes as it is, %d with what can be "+
 		"computed again, and %d are allowed: allow more, or give smaller shapes", p.Graph.Name,

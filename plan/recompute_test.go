@@ -183,6 +183,25 @@ func TestTrainInHalf(t *testing.T) {
 	}
 }
 
+// TestSmallerBoundsNeedMore: where a bound is kept, so is every larger one, however little it is
+// less than what a plan takes.
+func TestSmallerBoundsNeedMore(t *testing.T) {
+	g, o := learning(t, deep(24, 64, "Tanh@13"))
+	whole := compileAs(t, g, o).ArenaBytes
+	refused := int64(0)
+	for bound := whole - 1; bound > whole/3; bound -= whole / 40 {
+		o.MostArena = bound
+		switch _, err := Compile(t.Context(), g, o); {
+		case errors.Is(err, ErrArena):
+			refused = bound
+		case err != nil:
+			t.Fatal(err)
+		case refused > 0:
+			t.Fatalf("%d bytes are too few, and %d are enough", refused, bound)
+		}
+	}
+}
+
 // TestTradesAlone: what a part of an arena costs does not depend on the parts asked for beside it.
 func TestTradesAlone(t *testing.T) {
 	g, o := learning(t, deep(24, 64, "Tanh@13"))
