@@ -158,7 +158,7 @@ func winogradIn(w *winograd, v []float32, c int, src []float32, rows []tileRow, 
 		winogradInAVX512(&to[0], w.stepIn, &src[0], &rows[0], len(rows), &tiles[0], halves)
 	} else {
 		winogradInAVX2(&to[0], w.stepIn, &src[0], &rows[0], len(rows), &tiles[0], halves,
-			w.panelStep)
+			w.panelStep, len(src))
 	}
 }
 

@@ -325,11 +325,12 @@ func storeRunsAVX512(plane, stage *float32, runs *stagedRun, n int)
 
 // winogradInAVX2 cuts the n rows into tiles, 36 rows of 48 lanes, and writes the transform of their
 // first 16*halves lanes to v, where a frequency is step floats from the next and 16 lanes half
-// floats from the next.
+// floats from the next. It fetches what lies plane floats after what the rows are cut from.
 //
 //go:noescape
 func winogradInAVX2(
-	v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half int,
+	v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half,
+	plane int,
 )
 
 // winogradOutAVX2 does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch

@@ -25,19 +25,21 @@ func winogradInNarrow(s *asm.File) {
 	const pitch = 48
 	s.Func(
 		"winogradInAVX2",
-		"v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half "+
-			"int",
-		64,
+		"v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half, "+
+			"plane int",
+		72,
 		fmt.Sprintf(
 			"cuts the n rows into tiles, 36 rows of %d lanes, and writes the transform of their "+
 				"first 16*halves lanes to v, where a frequency is step floats from the next and "+
-				"16 lanes half floats from the next.",
+				"16 lanes half floats from the next. It fetches what lies plane floats after "+
+				"what the rows are cut from.",
 			pitch,
 		),
 	)
 	s.Ops("MOVQ v+0(FP), DI", "MOVQ step+8(FP), R11", "SHLQ $2, R11", "MOVQ src+16(FP), SI",
 		"MOVQ rows+24(FP), R8", "MOVQ n+32(FP), CX", "MOVQ tiles+40(FP), R10",
-		"MOVQ halves+48(FP), DX", "MOVQ half+56(FP), R13", "SHLQ $2, R13", "SUBQ $64, R13")
+		"MOVQ halves+48(FP), DX", "MOVQ half+56(FP), R13", "SHLQ $2, R13", "SUBQ $64, R13",
+		"MOVQ plane+64(FP), BX", "SHLQ $2, BX")
 	for k := range 4 {
 		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*k, 12+k)
 	}
@@ -48,6 +50,8 @@ func winogradInNarrow(s *asm.File) {
 		if g == 1 {
 			s.Ops("MOVQ tileRow_lanes(R8), AX", "SHRQ $8, AX", "JZ next")
 		}
+		s.Op("PREFETCHT0 %d(R9)(BX*1)", 128*g)
+		s.Op("PREFETCHT0 %d(R9)(BX*1)", 128*g+64)
 		cutColumns(s, g)
 		for p, column := range []int{4, 5, 6, 7, 2, 3} {
 			s.Op("VMOVUPS Y%d, %d(R12)", column, 4*pitch*p+32*g)
