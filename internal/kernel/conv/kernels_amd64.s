@@ -3159,8 +3159,8 @@ whole:
 	JZ narrowLast
 narrowTap:
 	VMOVUPS (R9), Y1; VMOVUPS 32(R9), Y3; VSHUFPS $0xdd, Y3, Y1, Y4; VSHUFPS $0x88, Y3, Y1, Y1
-	VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2; VMAXPS Y4, Y0, Y0
-	VCMPPS $3, Y4, Y4, Y7; VORPS Y7, Y2, Y2; ADDQ $8, R9; DECQ CX; JNZ narrowTap
+	VMAXPS Y1, Y0, Y0; VMAXPS Y4, Y0, Y0; VCMPPS $3, Y4, Y1, Y7; VORPS Y7, Y2, Y2; ADDQ $8, R9
+	DECQ CX; JNZ narrowTap
 narrowLast:
 	TESTQ $1, separablePool_width(BX); JZ narrowDone; VMOVUPS (R9), Y1
 	VSHUFPS $0x88, 32(R9), Y1, Y1; VMAXPS Y1, Y0, Y0; VCMPPS $3, Y1, Y1, Y7; VORPS Y7, Y2, Y2

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
 // TestOneOrderOfAdditions convolves images whose pixels are equal by filters that are equal. In
@@ -74,7 +76,7 @@ func checkOrder(t *testing.T, r *rand.Rand, p Params) {
 		args.W[i] = float32(math.Cos(float64(i%(c*taps)*3 + 2)))
 	}
 	for _, x := range [][]float32{args.Bias, args.Residual} {
-		fill(x, 0.1)
+		vec.Fill(x, 0.1)
 	}
 	runPlanned(t, r, o, args)
 	first := map[[3]int]float32{}

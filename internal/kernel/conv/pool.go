@@ -1,6 +1,10 @@
 package conv
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/kernel/vec"
+)
 
 // PoolKind selects what a pooling window computes.
 type PoolKind uint8
@@ -187,7 +191,7 @@ func (o *Pool) Run(c int, x, y, scratch []float32) {
 		return
 	}
 	spreadRow := scratch[p.In[2]:][:p.Stride[2]*o.phase]
-	fill(spreadRow, p.neutral())
+	vec.Fill(spreadRow, p.neutral())
 	for plane := first; plane < last; plane++ {
 		if dst, src := y[plane*out:][:out], x[plane*in:][:in]; p.longMeans() {
 			for at := lo; at < hi; at++ {
@@ -209,7 +213,7 @@ func (o *Pool) row(dst, src, row, spreadRow []float32, at int) {
 	z, y := at/p.Out[1], at%p.Out[1]
 	z0, z1 := p.tapsInside(0, z)
 	y0, y1 := p.tapsInside(1, y)
-	fill(row, p.neutral())
+	vec.Fill(row, p.neutral())
 	for kz := z0; kz < z1; kz++ {
 		iz := z*p.Stride[0] - p.PadLo[0] + kz*p.Dilate[0]
 		for ky := y0; ky < y1; ky++ {
@@ -249,10 +253,4 @@ func (p *PoolParams) neutral() float32 {
 		return negInf
 	}
 	return 0
-}
-
-func fill(x []float32, v float32) {
-	for i := range x {
-		x[i] = v
-	}
 }

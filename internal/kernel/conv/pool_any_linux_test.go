@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
 // TestPoolsOfAnyWindow pools with windows, dilations and pads of up to more than the image, beyond
@@ -72,7 +74,7 @@ func poolInFences(t *testing.T, r *rand.Rand, p PoolParams, x []float32) []float
 	atStart := r.IntN(2) == 0
 	y := fencedCopy(t, make([]float32, p.Planes*volume(p.Out)), atStart)
 	scratch := fencedCopy(t, make([]float32, o.ScratchLen()), atStart)
-	fill(scratch, float32(math.NaN()))
+	vec.Fill(scratch, float32(math.NaN()))
 	x = fencedCopy(t, x, atStart)
 	for _, c := range r.Perm(o.Chunks()) {
 		o.Run(c, x, y, scratch)

@@ -1,5 +1,7 @@
 package conv
 
+import "github.com/weirgpu/weir/internal/kernel/vec"
+
 // separablePool is one call of the two kernels that pool where windows are large, or vectors short
 // and loads under masks dear: the first reduces the rows under each output row into a line with a
 // border of what changes nothing, the second the columns of the lines. The assembly reads this
@@ -69,7 +71,7 @@ func (o *Pool) runSeparable(dst, src, scratch []float32, lo, hi int) {
 	s := *o.separable
 	in, out := volume(o.p.In), volume(o.p.Out)
 	s.lines = scratch[:o.lines*s.pitch/4]
-	fill(s.lines, s.neutral)
+	vec.Fill(s.lines, s.neutral)
 	if most := o.lines / len(s.rows); most > 0 && hi-lo == len(s.rows) {
 		for ; len(src) > 0; src, dst = src[s.planes*in:], dst[s.planes*out:] {
 			s.planes = min(most, len(src)/in)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
 func TestRandomPools(t *testing.T) {
@@ -149,11 +151,11 @@ func checkLongMean(t *testing.T, p PoolParams) {
 		t.Fatalf("%+v: %v", p, err)
 	}
 	x := make([]float32, p.Planes*volume(p.In))
-	fill(x, 0.1)
+	vec.Fill(x, 0.1)
 	y := make([]float32, p.Planes*volume(op.Out()))
 	want := make([]float32, len(y))
 	scratch := make([]float32, op.ScratchLen())
-	fill(scratch, float32(math.NaN()))
+	vec.Fill(scratch, float32(math.NaN()))
 	for c := range op.Chunks() {
 		op.Run(c, x, y, scratch)
 	}
@@ -217,7 +219,7 @@ func checkPoolOf(t *testing.T, r *rand.Rand, p PoolParams, place func([]float32)
 	y, check := guarded(r, p.Planes*volume(op.Out()))
 	want := make([]float32, len(y))
 	scratch, checkScratch := guarded(r, op.ScratchLen())
-	fill(scratch, float32(math.NaN()))
+	vec.Fill(scratch, float32(math.NaN()))
 	placedX, placedY := place(x), place(y)
 	for _, c := range r.Perm(op.Chunks()) {
 		op.Run(c, placedX, placedY, scratch)

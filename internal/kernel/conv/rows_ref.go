@@ -1,5 +1,7 @@
 package conv
 
+import "github.com/weirgpu/weir/internal/kernel/vec"
+
 // rowsGo defines rows, and computes them where there is no assembly.
 func rowsGo(t *rows) {
 	for r := range t.n {
@@ -14,7 +16,7 @@ func (t *rows) rowGo(r int) {
 		n := min(block, t.cols-x0)
 		var buf [block]float32
 		sum := buf[:n]
-		fill(sum, t.bias)
+		vec.Fill(sum, t.bias)
 		for k, off := range t.offsets {
 			w := t.w[k]
 			for x, v := range t.src[r*t.srcStride+off+x0:][:n] {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 )
 
 // TransposeParams describes a transposed convolution as ONNX ConvTranspose-11 defines it, with
@@ -227,7 +228,7 @@ func (o *Transpose) place(dst, columns []float32) {
 
 // scatter adds the products of one output channel to where the kernel puts them.
 func (o *Transpose) scatter(dst, columns []float32, bias float32) {
-	fill(dst, bias)
+	vec.Fill(dst, bias)
 	for tap := range volume(o.p.Kernel) {
 		o.scatterTap(dst, columns[tap*volume(o.p.In):], tap)
 	}

@@ -105,6 +105,19 @@ func (p separable) take(x, result int) {
 	}
 }
 
+// takeBoth takes two vectors into a result, on amd64: a NaN of either is seen at once.
+func (p separable) takeBoth(x, y, result int) {
+	if !p.largest {
+		p.take(x, result)
+		p.take(y, result)
+		return
+	}
+	p.Op("VMAXPS Y%[1]d, Y%[2]d, Y%[2]d", x, result)
+	p.Op("VMAXPS Y%[1]d, Y%[2]d, Y%[2]d", y, result)
+	p.Op("VCMPPS $3, Y%d, Y%d, Y7", y, x)
+	p.Op("VORPS Y7, Y%[1]d, Y%[1]d", p.seen(result))
+}
+
 // finish makes results of which a NaN was seen one.
 func (p separable) finish(vectors int) {
 	for _, r := range p.results(vectors) {
@@ -426,8 +439,7 @@ func (p separable) alongPairs(vectors int, odd bool) {
 			return
 		}
 		p.Ops("VMOVUPS 32(R9), Y3", "VSHUFPS $0xdd, Y3, Y1, Y4", "VSHUFPS $0x88, Y3, Y1, Y1")
-		p.take(1, 0)
-		p.take(4, 0)
+		p.takeBoth(1, 4, 0)
 		return
 	}
 	for v := range vectors {
