@@ -1,11 +1,18 @@
 package cpu
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
 // cpusOfThread lists the processors of the calling thread's mask.
@@ -113,5 +120,104 @@ func TestHold(t *testing.T) {
 	c.Release()
 	if got := cpusOfThread(); !slices.Equal(got, allowed) {
 		t.Errorf("after Release on %v, want %v", got, allowed)
+	}
+}
+
+// ownCpuset puts the calling thread, to which the test is locked, into a cpuset of its own, until
+// the test ends, and returns what changes the processors of that.
+func ownCpuset(t *testing.T) (change func(cpus []int)) {
+	t.Helper()
+	group, err := os.ReadFile("/proc/thread-self/cpuset")
+	if err != nil {
+		t.Skip(err)
+	}
+	parent := filepath.Join("/sys/fs/cgroup/cpuset", strings.TrimSpace(string(group)))
+	dir, err := os.MkdirTemp(parent, "weir-test-")
+	if err != nil {
+		t.Skip("no cpuset is to be had: ", err)
+	}
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change = func(cpus []int) {
+		t.Helper()
+		write(filepath.Join(dir, "cpuset.cpus"),
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(cpus), " ", ","), "[]"))
+	}
+	thread := fmt.Sprint(unix.Gettid())
+	t.Cleanup(func() {
+		write(filepath.Join(parent, "tasks"), thread)
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	nodes, err := os.ReadFile(filepath.Join(parent, "cpuset.mems"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(dir, "cpuset.mems"), string(nodes))
+	change(allowedCPUs())
+	write(filepath.Join(dir, "tasks"), thread)
+	return change
+}
+
+// TestCpusetGrows has a thread be tied, let go, pinned and moved while its cpuset has a processor
+// less: it gets that when the cpuset has it again.
+func TestCpusetGrows(t *testing.T) {
+	allowed := allowedCPUs()
+	if len(allowed) < 2 || given().Count() == len(allowed) {
+		t.Skip("there is one processor, or not all of the cpuset's are this process's")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	change := ownCpuset(t)
+	floating := newTestPool(t, PoolOptions{Threads: len(allowed)})
+	pinned := newTestPool(t, PoolOptions{Threads: len(allowed), Pin: true})
+	for what, do := range map[string]func(){
+		"held": func() {
+			c := floating.NewCaller()
+			c.Hold(unitsOf(0))
+			c.Release()
+		},
+		"pinned": func() { pinned.PinCaller()() },
+		"moved":  func() { apart(cpuinfo.Place(), &place{mask: newAffinity()}) },
+	} {
+		change(allowed[:len(allowed)-1])
+		do()
+		if got := cpusOfThread(); !slices.Equal(got, allowed[:len(allowed)-1]) {
+			t.Errorf("%s: on %v, the cpuset has %v", what, got, allowed[:len(allowed)-1])
+		}
+		change(allowed)
+		if got := cpusOfThread(); !slices.Equal(got, allowed) {
+			t.Errorf("%s: on %v, the cpuset has %v again", what, got, allowed)
+		}
+	}
+}
+
+// TestWidest: a thread that was given less than its cpuset has stays on that.
+func TestWidest(t *testing.T) {
+	allowed := allowedCPUs()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := threadMask()
+	defer mask.restore()
+	if n := given().Count(); n < len(allowed) {
+		t.Errorf("a thread asks for %d of %d processors", n, len(allowed))
+	}
+	if len(allowed) < 2 {
+		t.Skip("there is one processor")
+	}
+	pinThread(allowed[:1])
+	if got := widest(allowed[:1]); got.Count() != 1 || !got.IsSet(allowed[0]) {
+		t.Errorf("a thread on one processor may run on %d", got.Count())
+	}
+	if got := cpusOfThread(); !slices.Equal(got, allowed[:1]) {
+		t.Errorf("a thread is on %v afterwards, want %v", got, allowed[:1])
+	}
+	if widest(nil) != nil {
+		t.Error("there is a mask of no processor")
 	}
 }

@@ -11,5 +11,6 @@ func pinThread([]int) {}
 // affinity stands for a mask that is not to be had.
 type affinity struct{}
 
-func threadMask() affinity { return affinity{} }
-func (affinity) restore()  {}
+func newAffinity() affinity { return affinity{} }
+func threadMask() affinity  { return affinity{} }
+func (affinity) restore()   {}

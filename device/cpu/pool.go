@@ -114,7 +114,7 @@ func NewPool(opts PoolOptions) *Pool {
 	if p.threads <= len(allowedCPUs()) { // else some share a processor in any case
 		p.places = make([]place, p.threads)
 		for w := range p.places {
-			p.places[w].mask = threadMask()
+			p.places[w].mask = newAffinity()
 		}
 	}
 	words := (p.threads + 63) / 64
