@@ -76,6 +76,32 @@ func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
 	}
 }
 
+// TestCallersProcessorIsThatOfItsRegion: no worker is told where another region's caller was.
+func TestCallersProcessorIsThatOfItsRegion(t *testing.T) {
+	allowed := allowedCPUs()
+	if cpuinfo.Place() < 0 || len(allowed) < 2 {
+		t.Skip("there is one processor, or its number is not to be had")
+	}
+	p := newTestPool(t, PoolOptions{Threads: 2})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := threadMask()
+	defer mask.restore()
+	for _, c := range []int{allowed[0], allowed[1], allowed[0]} {
+		pinThread([]int{c})
+		g := &script{}
+		g.gone.Store(true) // so that the caller's first chunk begins as workers may
+		first := newAudit(2, 2, func(i, _ int) {
+			if at := int(p.slots[0].at.Load()) - 1; i == 0 && at != c {
+				t.Errorf("a caller on processor %d is said to be on %d", c, at)
+			}
+		})
+		if err := p.Run(t.Context(), g, 2, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestApartAllocatesNothing holds that a worker that moves is no garbage collector's business.
 func TestApartAllocatesNothing(t *testing.T) {
 	w := &place{mask: threadMask()}

@@ -37,7 +37,7 @@ type slot struct {
 	settled atomic.Int64
 	waiting atomic.Bool // the caller sleeps until a worker settles
 	quiet   chan struct{}
-	at      atomic.Int32 // 1 + the processor that the caller began its last chunk on, or 0
+	at      atomic.Int32 // 1 + the processor that the caller was last found on, or 0
 	_       [lineBytes - 28]byte
 
 	// Written by the caller while no worker is inside. A worker reads them between its claim and
@@ -283,6 +283,7 @@ func (s *slot) locate() {
 func (s *slot) publish(n, next int) {
 	s.base, s.own = next, 0
 	s.settled.Store(0)
+	s.locate()
 	s.word.Store(pack(n, next))
 	if s.pool != nil {
 		s.pool.open.Or(s.bit)
