@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -168,12 +169,15 @@ func ownCpuset(t *testing.T) (change func(cpus []int)) {
 // less: it gets that when the cpuset has it again.
 func TestCpusetGrows(t *testing.T) {
 	allowed := allowedCPUs()
-	if len(allowed) < 2 || given().Count() == len(allowed) {
-		t.Skip("there is one processor, or not all of the cpuset's are this process's")
+	if len(allowed) < 2 {
+		t.Skip("there is one processor")
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	change := ownCpuset(t)
+	if n := widest(allowed).Count(); n == len(allowed) {
+		t.Errorf("a thread on all %d processors of its cpuset asks for no more", n)
+	}
 	floating := newTestPool(t, PoolOptions{Threads: len(allowed)})
 	pinned := newTestPool(t, PoolOptions{Threads: len(allowed), Pin: true})
 	for what, do := range map[string]func(){
@@ -219,5 +223,61 @@ func TestWidest(t *testing.T) {
 	}
 	if widest(nil) != nil {
 		t.Error("there is a mask of no processor")
+	}
+}
+
+// TestOwnMask: a thread that was tied by others has that mask again after it was held or pinned.
+func TestOwnMask(t *testing.T) {
+	allowed := allowedCPUs()
+	if len(allowed) < 2 {
+		t.Skip("there is one processor")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	mask := threadMask()
+	defer mask.restore()
+	own := allowed[1:2]
+	pinThread(own)
+	c := newTestPool(t, PoolOptions{Threads: len(allowed)}).NewCaller()
+	c.Hold(unitsOf(0))
+	c.Release()
+	if got := cpusOfThread(); !slices.Equal(got, own) {
+		t.Errorf("after Release on %v, want %v", got, own)
+	}
+	newTestPool(t, PoolOptions{Threads: 2, Pin: true}).PinCaller()()
+	if got := cpusOfThread(); !slices.Equal(got, own) {
+		t.Errorf("no longer pinned, on %v, want %v", got, own)
+	}
+}
+
+// locked reports whether the calling goroutine is locked to its thread.
+func locked() bool {
+	stack := make([]byte, 200)
+	head, _, _ := bytes.Cut(stack[:runtime.Stack(stack, false)], []byte("\n"))
+	return bytes.Contains(head, []byte("locked to thread"))
+}
+
+// TestUnlocked: whatever locks a goroutine to its thread for a while lets it go.
+func TestUnlocked(t *testing.T) {
+	floating := newTestPool(t, PoolOptions{Threads: len(allowedCPUs())})
+	pinned := newTestPool(t, PoolOptions{Threads: 2, Pin: true})
+	c := floating.NewCaller()
+	for what, do := range map[string]func() (holds bool){
+		"apart":  func() bool { apart(cpuinfo.Place(), &place{mask: newAffinity()}); return false },
+		"widest": func() bool { widest(allowedCPUs()); return false },
+		"hold":   func() bool { c.Hold(unitsOf(0)); return len(allowedCPUs()) > 1 && c.tied },
+		"pin": func() bool {
+			release := pinned.PinCaller()
+			defer release()
+			return !locked()
+		},
+	} {
+		if holds := do(); locked() != holds {
+			t.Errorf("%s: locked to the thread: %v", what, !holds)
+		}
+		c.Release()
+		if locked() {
+			t.Fatalf("%s: locked to the thread in the end", what)
+		}
 	}
 }

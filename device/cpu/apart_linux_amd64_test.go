@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
@@ -71,6 +72,9 @@ func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
 		t.Errorf("a worker on its caller's processor left it %d times and stayed %d times", left,
 			stayed)
 	}
+	if !p.places[0].moved.IsZero() {
+		t.Error("a worker notes its moves where the caller does")
+	}
 	if got := cpusOfThread(); !slices.Equal(got, allowed[:1]) {
 		t.Errorf("the caller is tied to %v, want %v", got, allowed[:1])
 	}
@@ -100,6 +104,42 @@ func TestCallersProcessorIsThatOfItsRegion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	moving := newAudit(3, 2, func(i, _ int) { // of whom no worker takes a chunk
+		if at := int(p.slots[0].at.Load()) - 1; at != allowed[i%2] {
+			t.Errorf("a caller on processor %d is said to be on %d", allowed[i%2], at)
+		}
+		pinThread(allowed[(i+1)%2:][:1])
+	})
+	if err := p.Run(t.Context(), &narrowGate{units: unitsOf(0)}, 3, moving); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestApartIsRare: a worker looks where it may be once in apartEvery at most.
+func TestApartIsRare(t *testing.T) {
+	if cpuinfo.Place() < 0 {
+		t.Skip("the processor's number is not to be had")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		mask := threadMask()
+		defer mask.restore()
+		pinThread(allowedCPUs()[:1])
+		w := &place{mask: newAffinity()}
+		w.mask.set.Zero()
+		if apart(allowedCPUs()[0]+1, w); w.mask.set.Count() > 0 {
+			t.Error("a worker looks where it may be that is not where its caller is")
+		}
+		for turn := range 6 {
+			w.mask.set.Zero()
+			apart(allowedCPUs()[0], w)
+			if looked := w.mask.set.Count() > 0; looked != (turn%2 == 0) {
+				t.Errorf("after %v: looked %v", time.Duration(turn)*apartEvery/2, looked)
+			}
+			time.Sleep(apartEvery / 2)
+		}
+	})
 }
 
 // TestApartAllocatesNothing holds that a worker that moves is no garbage collector's business.

@@ -307,6 +307,18 @@ func TestGateAskedBeforeTheFirstChunk(t *testing.T) {
 	}
 }
 
+// TestGateAskedOnce: a model may take as long for a step as to ask the gate.
+func TestGateAskedOnce(t *testing.T) {
+	p := newTestPool(t, PoolOptions{Threads: 2})
+	g := &script{every: 1 << 40}
+	if err := p.Run(t.Context(), g, 1, newAudit(1, 2, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if n := g.asked.Load(); n != 1 {
+		t.Errorf("a gate is asked %d times for one chunk", n)
+	}
+}
+
 func TestRenewFails(t *testing.T) {
 	for _, threads := range []int{1, 2, 4} {
 		p := newTestPool(t, PoolOptions{Threads: threads})

@@ -155,7 +155,32 @@ func TestLeaseThatDoesNotSplit(t *testing.T) {
 		if g.renews != 0 {
 			t.Errorf("%d chunks: %d renewals within, want none", n, g.renews)
 		}
+		next := &script{} // whose lease may be asked back within
+		next.gone.Store(true)
+		if err := p.Run(t.Context(), next, n, newAudit(n, 2, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := next.renews.Load(); got != 1 {
+			t.Errorf("%d chunks: %d renewals of the next region's lease, want 1", n, got)
+		}
 	}
+}
+
+// TestWorkerOfTheRegionBefore: a worker that was invited to a region which has ended meanwhile runs
+// no chunk of one on units that are not its own.
+func TestWorkerOfTheRegionBefore(t *testing.T) {
+	p := newTestPool(t, PoolOptions{Threads: 2})
+	a := newAudit(8, 2, func(i, w int) {
+		if w != 0 {
+			t.Errorf("worker %d runs chunk %d", w, i)
+		} else if i == 0 {
+			p.slots[0].help(1)
+		}
+	})
+	if err := p.Run(t.Context(), &narrowGate{units: unitsOf(0)}, 8, a); err != nil {
+		t.Fatal(err)
+	}
+	a.end(t, false)
 }
 
 func TestRunOnUnitsDoesNotAllocate(t *testing.T) {
@@ -240,6 +265,9 @@ func TestCallersTakeProcessors(t *testing.T) {
 			}
 			for _, c := range mine[callers:] {
 				c.Pause()
+			}
+			if got, want := p.slots[0].invited(0)&7, uint64(1)<<(4-callers)-1; got != want {
+				t.Errorf("%d callers: workers %b are woken, want %b", callers, got, want)
 			}
 			for range 20 {
 				meet := &barrier{n: int32(1 + 3 - callers)}
