@@ -158,7 +158,7 @@ func FuzzEntry(f *testing.F) {
 				t.Errorf("%d bytes hold %d of text, %d of constants, %d of weights", len(b),
 					len(e.text), len(e.constants), len(e.weights))
 			}
-			if e.verify(false) == nil {
+			if e.verify(1, false) == nil {
 				_, _ = e.restore(context.Background(), plan.Options{Target: host, Threads: 1})
 			}
 		} else if !errors.Is(err, errDamaged) {

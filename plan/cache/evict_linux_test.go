@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -68,5 +69,30 @@ func TestEvictLeavesMemory(t *testing.T) {
 	})
 	if err != nil || theDevice().Held() != found.Plan.PackedBytes {
 		t.Errorf("%d bytes are held, error %v", theDevice().Held(), err)
+	}
+}
+
+// TestCopyStays: of a file that is copied, since others could write it, no bytes leave memory.
+func TestCopyStays(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "entry")
+	want := bytes.Repeat([]byte{7}, 4*os.Getpagesize())
+	write(t, name, want)
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCache(t)
+	c.lease = func(*os.File) error { return errors.ErrUnsupported }
+	m, _, err := c.mapFile(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.discard(m.data)
+	m.discardEnd(int64(len(want)), 0)
+	if !bytes.Equal(m.data, want) {
+		t.Error("bytes are lost")
+	}
+	if err := m.close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -216,10 +216,12 @@ func TestUnreadableEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Munmap(e.weights) }()
-	for _, known := range []bool{false, true} {
-		if err := e.verify(known); !errors.Is(err, errDamaged) ||
-			!errors.Is(err, fault.ErrPanic) {
-			t.Errorf("error %v", err)
+	for helpers := range 2 {
+		for _, known := range []bool{false, true} {
+			if err := e.verify(helpers, known); !errors.Is(err, errDamaged) ||
+				!errors.Is(err, fault.ErrPanic) {
+				t.Errorf("%d helpers, known: %v: error %v", helpers, known, err)
+			}
 		}
 	}
 }

@@ -233,9 +233,9 @@ func runCompiled(t testing.TB, c *Compiled) []byte {
 	return firstOutputs(t, s)
 }
 
-// verify compares an entry with its checksums, by one goroutine beside the caller.
-func (e *entry) verify(known bool) error {
+// verify compares an entry with its checksums, by so many goroutines beside the caller.
+func (e *entry) verify(helpers int, known bool) error {
 	c := check{entry: e, known: known}
-	c.begin(1)
+	c.begin(helpers)
 	return c.end()
 }

@@ -3,12 +3,14 @@ package cache
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -304,6 +306,7 @@ func TestReceipts(t *testing.T) {
 		}
 		write(t, name, whole)
 	}
+	testForeignReceipts(t, c, path, name, flipped(whole, digests))
 	if err := os.Remove(receipt); err != nil {
 		t.Fatal(err)
 	}
@@ -312,6 +315,33 @@ func TestReceipts(t *testing.T) {
 			t.Error("not from the cache")
 		}
 		read(t, receipt)
+	}
+}
+
+// testForeignReceipts starts a model whose entry has a wrong SHA-256 and a receipt that is not the
+// entry's or the file's.
+func testForeignReceipts(t *testing.T, c *Cache, path, name string, damaged []byte) {
+	t.Helper()
+	resign(damaged)
+	for what, change := range map[string]func(r *receipt){
+		"file":  func(r *receipt) { r.File.Changed++ },
+		"entry": func(r *receipt) { r.Root[0]++ },
+	} {
+		whole := read(t, name)
+		write(t, name, damaged)
+		id, err := identityAt(name, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := receipt{Root: key(damaged[len(magic):digestEnd]), File: id}
+		change(&r)
+		if err := c.giveReceipt(filepath.Base(name), r); err != nil {
+			t.Fatal(err)
+		}
+		if _, cached := start(t, c, path, plan.Options{Target: host}); cached {
+			t.Errorf("from the cache by the receipt of another %s", what)
+		}
+		write(t, name, whole)
 	}
 }
 
@@ -343,21 +373,41 @@ func TestDamagedChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nc := chunks(len(e.constants))
 	for _, known := range []bool{false, true} {
-		if err := e.verify(known); err != nil {
-			t.Fatal(err)
-		}
-		nc := chunks(len(e.constants))
-		for i := range nc + chunks(len(e.weights)) {
-			chunk := e.chunk(i, nc)
-			for _, at := range []int{0, len(chunk) / 2, len(chunk) - 1} {
-				chunk[at] ^= 4
-				if err := e.verify(known); !errors.Is(err, errDamaged) {
-					t.Errorf("chunk %d, byte %d, known: %v: error %v", i, at, known, err)
+		for helpers := range 2 {
+			if err := e.verify(helpers, known); err != nil {
+				t.Fatal(err)
+			}
+			for i := range nc + chunks(len(e.weights)) {
+				chunk := e.chunk(i, nc)
+				for _, at := range []int{0, len(chunk) / 2, len(chunk) - 1} {
+					chunk[at] ^= 4
+					if err := e.verify(helpers, known); !errors.Is(err, errDamaged) {
+						t.Errorf("chunk %d, byte %d, %d helpers, known: %v: error %v", i, at,
+							helpers, known, err)
+					}
+					chunk[at] ^= 4
 				}
-				chunk[at] ^= 4
 			}
 		}
+	}
+}
+
+// TestOnlyConstantsLeave: what becomes of chunks that were compared is done to all constants, and
+// not to weights.
+func TestOnlyConstantsLeave(t *testing.T) {
+	e := &entry{constants: make([]byte, 3*chunkBytes/2), weights: make([]byte, 2*chunkBytes),
+		sums: make([]byte, 4*4)}
+	for i := range 4 {
+		binary.LittleEndian.PutUint32(e.sums[4*i:], checksum(e.chunk(i, 2)))
+	}
+	var left []int
+	c := check{entry: e, known: true,
+		checked: func(chunk []byte) { left = append(left, len(chunk)) }}
+	c.begin(0)
+	if err := c.end(); err != nil || !slices.Equal(left, []int{chunkBytes, chunkBytes / 2}) {
+		t.Errorf("chunks of %v bytes are let go, error %v", left, err)
 	}
 }
 
