@@ -397,6 +397,39 @@ func TestFrontIsPatient(t *testing.T) {
 	})
 }
 
+// TestFrontIdleAfterWatch: a client whose next request came while the last was watched may be idle
+// for no longer than others.
+func TestFrontIdleAfterWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, leave := make(chan struct{}, 9), make(chan struct{}, 9)
+		x := newSite(t, begin(t, Options{}, held("hold", entered, leave, nil)))
+		whole := announced("hold", len(holdBody), holdBody)
+		c := x.fronted.dial(t, whole)
+		leave <- struct{}{}
+		if code, text := answered(t, c); code != http.StatusOK {
+			t.Errorf("%d %s", code, text)
+		}
+		for range 2 { // the second comes within the first, just before its answer
+			time.Sleep(2 * sweepEvery)
+			synctest.Wait()
+			if _, err := io.WriteString(c, whole); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			leave <- struct{}{}
+			if code, text := answered(t, c); code != http.StatusOK {
+				t.Errorf("%d %s", code, text)
+			}
+		}
+		began := time.Now()
+		_ = c.SetReadDeadline(began.Add(time.Hour))
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF || time.Since(began) > 2*time.Minute {
+			t.Errorf("an idle connection: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // TestFrontSlowClients: a client that sends a body slowly, or takes no answer, goes after a time.
 func TestFrontSlowClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -175,7 +175,7 @@ func (c *frontConn) ended() bool {
 	c.busy = false
 	c.count.Add(1)
 	if c.watching {
-		c.stopped, c.rested = true, time.Time{}
+		c.stopped = true
 		_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
 		for c.watching {
 			c.quiet.Wait()
@@ -227,7 +227,7 @@ func (c *frontConn) watch() {
 		c.mu.Unlock()
 		return
 	}
-	c.watching = true
+	c.watching, c.rested = true, time.Time{}
 	to := c.buf[c.to:]
 	_ = c.Conn.SetReadDeadline(time.Time{})
 	c.mu.Unlock()
