@@ -397,6 +397,37 @@ func TestFrontIsPatient(t *testing.T) {
 	})
 }
 
+// TestFrontIdleAfterPieces: a body that is waited for leaves a connection as much time as before.
+func TestFrontIdleAfterPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newSite(t, begin(t, Options{}, digitsSource()))
+		whole := posted("Host: localhost\r\n"+headerLength+": 0\r\nContent-Length: 256\r\n",
+			string(make([]byte, 256)))
+		c := x.fronted.dial(t, whole)
+		for range 3 {
+			if code, text := answered(t, c); code != http.StatusOK {
+				t.Errorf("%d %s", code, text)
+			}
+			for _, part := range []string{whole[:len(whole)-9], whole[len(whole)-9:]} {
+				if _, err := io.WriteString(c, part); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+			if code, text := answered(t, c); code != http.StatusOK {
+				t.Errorf("%d %s", code, text)
+			}
+			time.Sleep(time.Minute)
+			if _, err := io.WriteString(c, whole); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, text := answered(t, c); code != http.StatusOK {
+			t.Errorf("%d %s", code, text)
+		}
+	})
+}
+
 // TestFrontIdleAfterWatch: a client whose next request came while the last was watched may be idle
 // for no longer than others.
 func TestFrontIdleAfterWatch(t *testing.T) {
