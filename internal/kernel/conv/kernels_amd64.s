@@ -597,35 +597,67 @@ group:
 rows4:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI; LEAQ (R8)(SI*1), R9; LEAQ (R9)(SI*1), R10
 	LEAQ (R10)(SI*1), R11
-columns4:
-	VMOVAPS Y5, Y0; VMOVAPS Y5, Y1; VMOVAPS Y5, Y2; VMOVAPS Y5, Y3; XORL SI, SI
+twice4:
+	CMPQ DX, $16; JLT columns4; VMOVAPS Y5, Y0; VMOVAPS Y5, Y9; VMOVAPS Y5, Y1; VMOVAPS Y5, Y10
+	VMOVAPS Y5, Y2; VMOVAPS Y5, Y11; VMOVAPS Y5, Y3; VMOVAPS Y5, Y12; XORL SI, SI
 tap1:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
+	VFMADD231PS 32(R8)(R15*4), Y4, Y9; VFMADD231PS (R9)(R15*4), Y4, Y1
+	VFMADD231PS 32(R9)(R15*4), Y4, Y10; VFMADD231PS (R10)(R15*4), Y4, Y2
+	VFMADD231PS 32(R10)(R15*4), Y4, Y11; VFMADD231PS (R11)(R15*4), Y4, Y3
+	VFMADD231PS 32(R11)(R15*4), Y4, Y12; INCQ SI; CMPQ SI, CX; JLT tap1; MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI; JZ plain_4first; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15
+	VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
+plain_4first:
+	TESTL $const_flagClamp, SI; JZ store_4first; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2; VMAXPS Y3, Y6, Y3
+	VMINPS Y3, Y7, Y3
+store_4first:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
+	VMOVUPS Y2, (R15); ADDQ DI, R15; VMOVUPS Y3, (R15); VMOVAPS Y9, Y0; VMOVAPS Y10, Y1
+	VMOVAPS Y11, Y2; VMOVAPS Y12, Y3; ADDQ $32, AX; MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI; JZ plain_4second; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15
+	VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
+plain_4second:
+	TESTL $const_flagClamp, SI; JZ store_4second; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2; VMAXPS Y3, Y6, Y3
+	VMINPS Y3, Y7, Y3
+store_4second:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
+	VMOVUPS Y2, (R15); ADDQ DI, R15; VMOVUPS Y3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
+	ADDQ $64, R9; ADDQ $64, R10; ADDQ $64, R11; ADDQ $32, AX; JMP twice4
+columns4:
+	VMOVAPS Y5, Y0; VMOVAPS Y5, Y1; VMOVAPS Y5, Y2; VMOVAPS Y5, Y3; XORL SI, SI
+tap2:
+	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
 	VFMADD231PS (R9)(R15*4), Y4, Y1; VFMADD231PS (R10)(R15*4), Y4, Y2
-	VFMADD231PS (R11)(R15*4), Y4, Y3; INCQ SI; CMPQ SI, CX; JLT tap1; CMPQ DX, $8; JLT part4
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
+	VFMADD231PS (R11)(R15*4), Y4, Y3; INCQ SI; CMPQ SI, CX; JLT tap2; CMPQ DX, $8; JLT part4
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
 	VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
-	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2; VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
-store_4_false:
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0; VMAXPS Y1, Y6, Y1
+	VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2; VMAXPS Y3, Y6, Y3; VMINPS Y3, Y7, Y3
+store_4:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); ADDQ DI, R15; VMOVUPS Y3, (R15); SUBQ $8, DX; JZ next4; ADDQ $32, R8
 	ADDQ $32, R9; ADDQ $32, R10; ADDQ $32, R11; ADDQ $32, AX; JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
 	VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMASKMOVPS (R15), Y8, Y4
 	VADDPS Y4, Y3, Y3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2; VMAXPS Y3, Y6, Y3
 	VMINPS Y3, Y7, Y3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMASKMOVPS Y0, Y8, (R15); ADDQ DI, R15; VMASKMOVPS Y1, Y8, (R15); ADDQ DI, R15
 	VMASKMOVPS Y2, Y8, (R15); ADDQ DI, R15; VMASKMOVPS Y3, Y8, (R15)
 next4:
@@ -633,81 +665,150 @@ next4:
 	ADDQ SI, R8; MOVQ dst-24(SP), AX; LEAQ (AX)(DI*4), AX; JMP group
 rows3:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI; LEAQ (R8)(SI*1), R9; LEAQ (R9)(SI*1), R10
+twice3:
+	CMPQ DX, $16; JLT columns3; VMOVAPS Y5, Y0; VMOVAPS Y5, Y9; VMOVAPS Y5, Y1; VMOVAPS Y5, Y10
+	VMOVAPS Y5, Y2; VMOVAPS Y5, Y11; XORL SI, SI
+tap3:
+	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
+	VFMADD231PS 32(R8)(R15*4), Y4, Y9; VFMADD231PS (R9)(R15*4), Y4, Y1
+	VFMADD231PS 32(R9)(R15*4), Y4, Y10; VFMADD231PS (R10)(R15*4), Y4, Y2
+	VFMADD231PS 32(R10)(R15*4), Y4, Y11; INCQ SI; CMPQ SI, CX; JLT tap3; MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI; JZ plain_3first; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
+plain_3first:
+	TESTL $const_flagClamp, SI; JZ store_3first; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2
+store_3first:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
+	VMOVUPS Y2, (R15); VMOVAPS Y9, Y0; VMOVAPS Y10, Y1; VMOVAPS Y11, Y2; ADDQ $32, AX
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3second; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2
+plain_3second:
+	TESTL $const_flagClamp, SI; JZ store_3second; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2
+store_3second:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
+	VMOVUPS Y2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, R10
+	ADDQ $32, AX; JMP twice3
 columns3:
 	VMOVAPS Y5, Y0; VMOVAPS Y5, Y1; VMOVAPS Y5, Y2; XORL SI, SI
-tap2:
+tap4:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
 	VFMADD231PS (R9)(R15*4), Y4, Y1; VFMADD231PS (R10)(R15*4), Y4, Y2; INCQ SI; CMPQ SI, CX
-	JLT tap2; CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1
-	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
-	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2
-store_3_false:
+	JLT tap4; CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
+	JZ plain_3; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
+	VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0; VMAXPS Y1, Y6, Y1
+	VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2
+store_3:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); SUBQ $8, DX; JZ next3; ADDQ $32, R8; ADDQ $32, R9; ADDQ $32, R10
 	ADDQ $32, AX; JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
 	VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y2, Y2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1; VMAXPS Y2, Y6, Y2; VMINPS Y2, Y7, Y2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMASKMOVPS Y0, Y8, (R15); ADDQ DI, R15; VMASKMOVPS Y1, Y8, (R15); ADDQ DI, R15
 	VMASKMOVPS Y2, Y8, (R15)
 next3:
 	JMP done
 rows2:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI; LEAQ (R8)(SI*1), R9
+twice2:
+	CMPQ DX, $16; JLT columns2; VMOVAPS Y5, Y0; VMOVAPS Y5, Y9; VMOVAPS Y5, Y1; VMOVAPS Y5, Y10
+	XORL SI, SI
+tap5:
+	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
+	VFMADD231PS 32(R8)(R15*4), Y4, Y9; VFMADD231PS (R9)(R15*4), Y4, Y1
+	VFMADD231PS 32(R9)(R15*4), Y4, Y10; INCQ SI; CMPQ SI, CX; JLT tap5; MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI; JZ plain_2first; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+plain_2first:
+	TESTL $const_flagClamp, SI; JZ store_2first; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1
+store_2first:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); VMOVAPS Y9, Y0
+	VMOVAPS Y10, Y1; ADDQ $32, AX; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
+	JZ plain_2second; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1
+plain_2second:
+	TESTL $const_flagClamp, SI; JZ store_2second; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1
+store_2second:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); SUBQ $16, DX; JZ next2
+	ADDQ $64, R8; ADDQ $64, R9; ADDQ $32, AX; JMP twice2
 columns2:
 	VMOVAPS Y5, Y0; VMOVAPS Y5, Y1; XORL SI, SI
-tap3:
+tap6:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
-	VFMADD231PS (R9)(R15*4), Y4, Y1; INCQ SI; CMPQ SI, CX; JLT tap3; CMPQ DX, $8; JLT part2
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15
+	VFMADD231PS (R9)(R15*4), Y4, Y1; INCQ SI; CMPQ SI, CX; JLT tap6; CMPQ DX, $8; JLT part2
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
-	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1
-store_2_false:
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0; VMAXPS Y1, Y6, Y1
+	VMINPS Y1, Y7, Y1
+store_2:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); SUBQ $8, DX; JZ next2
 	ADDQ $32, R8; ADDQ $32, R9; ADDQ $32, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y1, Y1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1; VMINPS Y1, Y7, Y1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMASKMOVPS Y0, Y8, (R15); ADDQ DI, R15; VMASKMOVPS Y1, Y8, (R15)
 next2:
 	JMP done
 rows1:
 	MOVQ rows_srcStride(BX), SI; SHLQ $2, SI
+twice1:
+	CMPQ DX, $16; JLT columns1; VMOVAPS Y5, Y0; VMOVAPS Y5, Y9; XORL SI, SI
+tap7:
+	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0
+	VFMADD231PS 32(R8)(R15*4), Y4, Y9; INCQ SI; CMPQ SI, CX; JLT tap7; MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI; JZ plain_1first; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+plain_1first:
+	TESTL $const_flagClamp, SI; JZ store_1first; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+store_1first:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); VMOVAPS Y9, Y0; ADDQ $32, AX; MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI; JZ plain_1second; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+plain_1second:
+	TESTL $const_flagClamp, SI; JZ store_1second; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+store_1second:
+	MOVQ AX, R15; VMOVUPS Y0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $32, AX; JMP twice1
 columns1:
 	VMOVAPS Y5, Y0; XORL SI, SI
-tap4:
+tap8:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Y4; VFMADD231PS (R8)(R15*4), Y4, Y0; INCQ SI
-	CMPQ SI, CX; JLT tap4; CMPQ DX, $8; JLT part1; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	CMPQ SI, CX; JLT tap8; CMPQ DX, $8; JLT part1; MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
-store_1_false:
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+store_1:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); SUBQ $8, DX; JZ next1; ADDQ $32, R8; ADDQ $32, AX; JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMASKMOVPS (R15), Y8, Y4; VADDPS Y4, Y0, Y0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
-store_1_true:
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VMAXPS Y0, Y6, Y0; VMINPS Y0, Y7, Y0
+store_1part:
 	MOVQ AX, R15; VMASKMOVPS Y0, Y8, (R15)
 next1:
 	JMP done
@@ -749,30 +850,30 @@ columns4:
 	VFMADD231PS Y5, Y11, Y3; VFMADD231PS Y6, Y15, Y2; VFMADD231PS Y6, Y12, Y3
 	VMOVUPS 0(R9)(CX*2), Y4; VMOVUPS 4(R9)(CX*2), Y5; VMOVUPS 8(R9)(CX*2), Y6
 	VFMADD231PS Y4, Y13, Y3; VFMADD231PS Y5, Y14, Y3; VFMADD231PS Y6, Y15, Y3; CMPQ DX, $8
-	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
-	VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VBROADCASTSS rows_lo(BX), Y5
+	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_false:
+store_4:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); ADDQ DI, R15; VMOVUPS Y3, (R15); SUBQ $8, DX; JZ next4; ADDQ $32, R8
 	ADDQ $32, R9; ADDQ $32, AX; JMP columns4
 part4:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_4_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_4part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y3, Y3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VBROADCASTSS rows_lo(BX), Y5
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_true:
+store_4part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15); ADDQ DI, R15
@@ -798,27 +899,27 @@ columns3:
 	VFMADD231PS Y6, Y12, Y2; VMOVUPS 0(R9)(CX*1), Y4; VMOVUPS 4(R9)(CX*1), Y5
 	VMOVUPS 8(R9)(CX*1), Y6; VFMADD231PS Y4, Y13, Y2; VFMADD231PS Y5, Y14, Y2
 	VFMADD231PS Y6, Y15, Y2; CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VBROADCASTSS rows_lo(BX), Y5
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_false:
+store_3:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); SUBQ $8, DX; JZ next3; ADDQ $32, R8; ADDQ $32, R9; ADDQ $32, AX; JMP columns3
 part3:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_3_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_3part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VBROADCASTSS rows_lo(BX), Y5
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_true:
+store_3part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15)
@@ -838,27 +939,27 @@ columns2:
 	VFMADD231PS Y5, Y11, Y1; VFMADD231PS Y6, Y15, Y0; VFMADD231PS Y6, Y12, Y1; VMOVUPS 0(R9), Y4
 	VMOVUPS 4(R9), Y5; VMOVUPS 8(R9), Y6; VFMADD231PS Y4, Y13, Y1; VFMADD231PS Y5, Y14, Y1
 	VFMADD231PS Y6, Y15, Y1; CMPQ DX, $8; JLT part2; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
 	VADDPS Y4, Y1, Y1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VBROADCASTSS rows_lo(BX), Y5
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_false:
+store_2:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); SUBQ $8, DX; JZ next2
 	ADDQ $32, R8; ADDQ $32, R9; ADDQ $32, AX; JMP columns2
 part2:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_2_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_2part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VBROADCASTSS rows_lo(BX), Y5
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_true:
+store_2part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15)
@@ -873,22 +974,22 @@ columns1:
 	VFMADD231PS Y5, Y11, Y0; VFMADD231PS Y6, Y12, Y0; VMOVUPS 0(R8)(CX*2), Y4
 	VMOVUPS 4(R8)(CX*2), Y5; VMOVUPS 8(R8)(CX*2), Y6; VFMADD231PS Y4, Y13, Y0
 	VFMADD231PS Y5, Y14, Y0; VFMADD231PS Y6, Y15, Y0; CMPQ DX, $8; JLT part1
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VBROADCASTSS rows_lo(BX), Y5
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_false:
+store_1:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); SUBQ $8, DX; JZ next1; ADDQ $32, R8; ADDQ $32, AX; JMP columns1
 part1:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_1_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_1part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VBROADCASTSS rows_lo(BX), Y5
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_true:
+store_1part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15)
 next1:
@@ -935,15 +1036,15 @@ columns4:
 	VFMADD231PS Y4, Y10, Y3; VFMADD231PS Y5, Y11, Y3; VFMADD231PS Y6, Y12, Y3
 	VMOVUPS 0(R10)(CX*2), Y4; VMOVUPS 0(R13)(CX*2), Y5; VMOVUPS 4(R10)(CX*2), Y6
 	VFMADD231PS Y4, Y13, Y3; VFMADD231PS Y5, Y14, Y3; VFMADD231PS Y6, Y15, Y3; CMPQ DX, $8
-	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
-	VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VBROADCASTSS rows_lo(BX), Y5
+	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_false:
+store_4:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); ADDQ DI, R15; VMOVUPS Y3, (R15); SUBQ $8, DX; JZ next4; ADDQ $32, R8
 	ADDQ $32, R11; ADDQ $32, R9; ADDQ $32, R12; ADDQ $32, R10; ADDQ $32, R13; ADDQ $32, AX
@@ -951,15 +1052,15 @@ store_4_false:
 part4:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_4_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_4part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y3, Y3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VBROADCASTSS rows_lo(BX), Y5
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_true:
+store_4part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15); ADDQ DI, R15
@@ -987,29 +1088,29 @@ columns3:
 	VMOVUPS 0(R12)(CX*2), Y5; VMOVUPS 4(R9)(CX*2), Y6; VFMADD231PS Y4, Y10, Y2
 	VFMADD231PS Y5, Y11, Y2; VFMADD231PS Y6, Y12, Y2; VMOVUPS 0(R10), Y4; VMOVUPS 0(R13), Y5
 	VMOVUPS 4(R10), Y6; VFMADD231PS Y4, Y13, Y2; VFMADD231PS Y5, Y14, Y2; VFMADD231PS Y6, Y15, Y2
-	CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_false
+	CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3
 	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4
 	VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
 	VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VBROADCASTSS rows_lo(BX), Y5
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_false:
+store_3:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); SUBQ $8, DX; JZ next3; ADDQ $32, R8; ADDQ $32, R11; ADDQ $32, R9
 	ADDQ $32, R12; ADDQ $32, R10; ADDQ $32, R13; ADDQ $32, AX; JMP columns3
 part3:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_3_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_3part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VBROADCASTSS rows_lo(BX), Y5
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_true:
+store_3part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15)
@@ -1030,27 +1131,27 @@ columns2:
 	VFMADD231PS Y5, Y11, Y1; VFMADD231PS Y6, Y12, Y1; VMOVUPS 0(R9)(CX*1), Y4
 	VMOVUPS 0(R12)(CX*1), Y5; VMOVUPS 4(R9)(CX*1), Y6; VFMADD231PS Y4, Y13, Y1
 	VFMADD231PS Y5, Y14, Y1; VFMADD231PS Y6, Y15, Y1; CMPQ DX, $8; JLT part2
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VBROADCASTSS rows_lo(BX), Y5
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_false:
+store_2:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); SUBQ $8, DX; JZ next2
 	ADDQ $32, R8; ADDQ $32, R11; ADDQ $32, R9; ADDQ $32, R12; ADDQ $32, AX; JMP columns2
 part2:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_2_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_2part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VBROADCASTSS rows_lo(BX), Y5
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_true:
+store_2part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15)
@@ -1066,23 +1167,23 @@ columns1:
 	VFMADD231PS Y5, Y11, Y0; VFMADD231PS Y6, Y12, Y0; VMOVUPS 0(R8)(CX*2), Y4
 	VMOVUPS 0(R11)(CX*2), Y5; VMOVUPS 4(R8)(CX*2), Y6; VFMADD231PS Y4, Y13, Y0
 	VFMADD231PS Y5, Y14, Y0; VFMADD231PS Y6, Y15, Y0; CMPQ DX, $8; JLT part1
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VBROADCASTSS rows_lo(BX), Y5
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_false:
+store_1:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); SUBQ $8, DX; JZ next1; ADDQ $32, R8; ADDQ $32, R11
 	ADDQ $32, AX; JMP columns1
 part1:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_1_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_1part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VBROADCASTSS rows_lo(BX), Y5
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_true:
+store_1part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15)
 next1:
@@ -1128,30 +1229,30 @@ columns4:
 	VFMADD231PS Y4, Y10, Y3; VFMADD231PS Y5, Y11, Y3; VFMADD231PS Y6, Y12, Y3
 	VMOVUPS 0(R10)(CX*2), Y4; VMOVUPS 4(R10)(CX*2), Y5; VMOVUPS 8(R10)(CX*2), Y6
 	VFMADD231PS Y4, Y13, Y3; VFMADD231PS Y5, Y14, Y3; VFMADD231PS Y6, Y15, Y3; CMPQ DX, $8
-	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
-	VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VBROADCASTSS rows_lo(BX), Y5
+	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_false:
+store_4:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); ADDQ DI, R15; VMOVUPS Y3, (R15); SUBQ $8, DX; JZ next4; ADDQ $32, R8
 	ADDQ $32, R9; ADDQ $32, R10; ADDQ $32, AX; JMP columns4
 part4:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_4_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_4part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y3, Y3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VBROADCASTSS rows_lo(BX), Y5
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_true:
+store_4part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15); ADDQ DI, R15
@@ -1178,29 +1279,29 @@ columns3:
 	VMOVUPS 8(R9)(CX*2), Y6; VFMADD231PS Y4, Y10, Y2; VFMADD231PS Y5, Y11, Y2
 	VFMADD231PS Y6, Y12, Y2; VMOVUPS 0(R10), Y4; VMOVUPS 4(R10), Y5; VMOVUPS 8(R10), Y6
 	VFMADD231PS Y4, Y13, Y2; VFMADD231PS Y5, Y14, Y2; VFMADD231PS Y6, Y15, Y2; CMPQ DX, $8
-	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
-	VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VBROADCASTSS rows_lo(BX), Y5
+	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_false:
+store_3:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); SUBQ $8, DX; JZ next3; ADDQ $32, R8; ADDQ $32, R9; ADDQ $32, R10
 	ADDQ $32, AX; JMP columns3
 part3:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_3_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_3part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VBROADCASTSS rows_lo(BX), Y5
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_true:
+store_3part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15)
@@ -1221,27 +1322,27 @@ columns2:
 	VFMADD231PS Y5, Y11, Y1; VFMADD231PS Y6, Y12, Y1; VMOVUPS 0(R9)(CX*1), Y4
 	VMOVUPS 4(R9)(CX*1), Y5; VMOVUPS 8(R9)(CX*1), Y6; VFMADD231PS Y4, Y13, Y1
 	VFMADD231PS Y5, Y14, Y1; VFMADD231PS Y6, Y15, Y1; CMPQ DX, $8; JLT part2
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
 	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VBROADCASTSS rows_lo(BX), Y5
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_false:
+store_2:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); SUBQ $8, DX; JZ next2
 	ADDQ $32, R8; ADDQ $32, R9; ADDQ $32, AX; JMP columns2
 part2:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_2_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_2part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VBROADCASTSS rows_lo(BX), Y5
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_true:
+store_2part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15)
@@ -1256,22 +1357,22 @@ columns1:
 	VFMADD231PS Y5, Y11, Y0; VFMADD231PS Y6, Y12, Y0; VMOVUPS 0(R8)(CX*2), Y4
 	VMOVUPS 4(R8)(CX*2), Y5; VMOVUPS 8(R8)(CX*2), Y6; VFMADD231PS Y4, Y13, Y0
 	VFMADD231PS Y5, Y14, Y0; VFMADD231PS Y6, Y15, Y0; CMPQ DX, $8; JLT part1
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VBROADCASTSS rows_lo(BX), Y5
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_false:
+store_1:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); SUBQ $8, DX; JZ next1; ADDQ $32, R8; ADDQ $32, AX; JMP columns1
 part1:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_1_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_1part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VBROADCASTSS rows_lo(BX), Y5
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_true:
+store_1part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15)
 next1:
@@ -1314,30 +1415,30 @@ columns4:
 	VFMADD231PS Y5, Y11, Y3; VFMADD231PS Y6, Y15, Y2; VFMADD231PS Y6, Y12, Y3
 	VMOVUPS 0(R9)(CX*2), Y4; VMOVUPS 0(R12)(CX*2), Y5; VMOVUPS 4(R9)(CX*2), Y6
 	VFMADD231PS Y4, Y13, Y3; VFMADD231PS Y5, Y14, Y3; VFMADD231PS Y6, Y15, Y3; CMPQ DX, $8
-	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15
-	VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VBROADCASTSS rows_lo(BX), Y5
+	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
+	ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y3, Y3
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_false:
+store_4:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); ADDQ DI, R15; VMOVUPS Y3, (R15); SUBQ $8, DX; JZ next4; ADDQ $32, R8
 	ADDQ $32, R11; ADDQ $32, R9; ADDQ $32, R12; ADDQ $32, AX; JMP columns4
 part4:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_4_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_4part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2; ADDQ DI, R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y3, Y3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VBROADCASTSS rows_lo(BX), Y5
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2; VMAXPS Y3, Y5, Y3; VMINPS Y3, Y6, Y3
-store_4_true:
+store_4part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15); ADDQ DI, R15
@@ -1363,28 +1464,28 @@ columns3:
 	VFMADD231PS Y6, Y12, Y2; VMOVUPS 0(R9)(CX*1), Y4; VMOVUPS 0(R12)(CX*1), Y5
 	VMOVUPS 4(R9)(CX*1), Y6; VFMADD231PS Y4, Y13, Y2; VFMADD231PS Y5, Y14, Y2
 	VFMADD231PS Y6, Y15, Y2; CMPQ DX, $8; JLT part3; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMOVUPS (R15), Y4; VADDPS Y4, Y2, Y2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VBROADCASTSS rows_lo(BX), Y5
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_false:
+store_3:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); ADDQ DI, R15
 	VMOVUPS Y2, (R15); SUBQ $8, DX; JZ next3; ADDQ $32, R8; ADDQ $32, R11; ADDQ $32, R9
 	ADDQ $32, R12; ADDQ $32, AX; JMP columns3
 part3:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_3_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_3part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y2, Y2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VBROADCASTSS rows_lo(BX), Y5
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1; VMAXPS Y2, Y5, Y2; VMINPS Y2, Y6, Y2
-store_3_true:
+store_3part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15); ADDQ DI, R15; VMASKMOVPS Y2, Y5, (R15)
@@ -1404,27 +1505,27 @@ columns2:
 	VFMADD231PS Y5, Y11, Y1; VFMADD231PS Y6, Y15, Y0; VFMADD231PS Y6, Y12, Y1; VMOVUPS 0(R9), Y4
 	VMOVUPS 0(R12), Y5; VMOVUPS 4(R9), Y6; VFMADD231PS Y4, Y13, Y1; VFMADD231PS Y5, Y14, Y1
 	VFMADD231PS Y6, Y15, Y1; CMPQ DX, $8; JLT part2; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMOVUPS (R15), Y4
 	VADDPS Y4, Y1, Y1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VBROADCASTSS rows_lo(BX), Y5
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_false:
+store_2:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); ADDQ DI, R15; VMOVUPS Y1, (R15); SUBQ $8, DX; JZ next2
 	ADDQ $32, R8; ADDQ $32, R11; ADDQ $32, R9; ADDQ $32, R12; ADDQ $32, AX; JMP columns2
 part2:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_2_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_2part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0; ADDQ DI, R15; VMASKMOVPS (R15), Y5, Y4
 	VADDPS Y4, Y1, Y1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VBROADCASTSS rows_lo(BX), Y5
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0; VMAXPS Y1, Y5, Y1
 	VMINPS Y1, Y6, Y1
-store_2_true:
+store_2part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15); ADDQ DI, R15
 	VMASKMOVPS Y1, Y5, (R15)
@@ -1440,23 +1541,23 @@ columns1:
 	VFMADD231PS Y5, Y11, Y0; VFMADD231PS Y6, Y12, Y0; VMOVUPS 0(R8)(CX*2), Y4
 	VMOVUPS 0(R11)(CX*2), Y5; VMOVUPS 4(R8)(CX*2), Y6; VFMADD231PS Y4, Y13, Y0
 	VFMADD231PS Y5, Y14, Y0; VFMADD231PS Y6, Y15, Y0; CMPQ DX, $8; JLT part1
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Y4; VADDPS Y4, Y0, Y0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VBROADCASTSS rows_lo(BX), Y5
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_false:
+store_1:
 	MOVQ AX, R15; VMOVUPS Y0, (R15); SUBQ $8, DX; JZ next1; ADDQ $32, R8; ADDQ $32, R11
 	ADDQ $32, AX; JMP columns1
 part1:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_1_true; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
+	JZ plain_1part; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
 	VMASKMOVPS (R15), Y5, Y4; VADDPS Y4, Y0, Y0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VBROADCASTSS rows_lo(BX), Y5
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VBROADCASTSS rows_lo(BX), Y5
 	VBROADCASTSS rows_hi(BX), Y6; VMAXPS Y0, Y5, Y0; VMINPS Y0, Y6, Y0
-store_1_true:
+store_1part:
 	MOVQ rows_cols(BX), SI; ANDQ $7, SI; NEGQ SI; LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(SI*4), Y5; MOVQ AX, R15; VMASKMOVPS Y0, Y5, (R15)
 next1:
@@ -1487,28 +1588,27 @@ tap1:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0
 	VFMADD231PS (R9)(R15*4), Z4, Z1; VFMADD231PS (R10)(R15*4), Z4, Z2
 	VFMADD231PS (R11)(R15*4), Z4, Z3; INCQ SI; CMPQ SI, CX; JLT tap1; CMPQ DX, $16; JLT part4
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_false:
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3; VMINPS Z3, Z7, Z3
+store_4:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); ADDQ DI, R15; VMOVUPS Z3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
 	ADDQ $64, R9; ADDQ $64, R10; ADDQ $64, R11; ADDQ $64, AX; JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
 	VMINPS Z3, Z7, Z3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15); ADDQ DI, R15; VMOVUPS Z3, K1, (R15)
 next4:
@@ -1522,25 +1622,25 @@ tap2:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0
 	VFMADD231PS (R9)(R15*4), Z4, Z1; VFMADD231PS (R10)(R15*4), Z4, Z2; INCQ SI; CMPQ SI, CX
 	JLT tap2; CMPQ DX, $16; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1
-	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_false:
+	JZ plain_3; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15
+	VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
+store_3:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, R10
 	ADDQ $64, AX; JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15)
 next3:
@@ -1552,23 +1652,23 @@ columns2:
 tap3:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0
 	VFMADD231PS (R9)(R15*4), Z4, Z1; INCQ SI; CMPQ SI, CX; JLT tap3; CMPQ DX, $16; JLT part2
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_false:
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); SUBQ $16, DX; JZ next2
 	ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15)
 next2:
 	JMP done
@@ -1579,19 +1679,19 @@ columns1:
 tap4:
 	MOVQ (R13)(SI*8), R15; VBROADCASTSS (R12)(SI*4), Z4; VFMADD231PS (R8)(R15*4), Z4, Z0; INCQ SI
 	CMPQ SI, CX; JLT tap4; CMPQ DX, $16; JLT part1; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_1_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_false:
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $64, AX
 	JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_true:
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15)
 next1:
 	JMP done
@@ -1636,28 +1736,27 @@ columns4:
 	VFMADD231PS Z26, Z20, Z3; VFMADD231PS Z27, Z24, Z2; VFMADD231PS Z27, Z21, Z3
 	VMOVUPS 0(R9)(CX*2), Z25; VMOVUPS 4(R9)(CX*2), Z26; VMOVUPS 8(R9)(CX*2), Z27
 	VFMADD231PS Z25, Z22, Z3; VFMADD231PS Z26, Z23, Z3; VFMADD231PS Z27, Z24, Z3; CMPQ DX, $16
-	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_false:
+	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3; VMINPS Z3, Z7, Z3
+store_4:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); ADDQ DI, R15; VMOVUPS Z3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
 	ADDQ $64, R9; ADDQ $64, AX; JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
 	VMINPS Z3, Z7, Z3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15); ADDQ DI, R15; VMOVUPS Z3, K1, (R15)
 next4:
@@ -1681,25 +1780,25 @@ columns3:
 	VFMADD231PS Z27, Z21, Z2; VMOVUPS 0(R9)(CX*1), Z25; VMOVUPS 4(R9)(CX*1), Z26
 	VMOVUPS 8(R9)(CX*1), Z27; VFMADD231PS Z25, Z22, Z2; VFMADD231PS Z26, Z23, Z2
 	VFMADD231PS Z27, Z24, Z2; CMPQ DX, $16; JLT part3; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_false:
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
+store_3:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, AX
 	JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15)
 next3:
@@ -1718,23 +1817,23 @@ columns2:
 	VFMADD231PS Z26, Z20, Z1; VFMADD231PS Z27, Z24, Z0; VFMADD231PS Z27, Z21, Z1; VMOVUPS 0(R9), Z25
 	VMOVUPS 4(R9), Z26; VMOVUPS 8(R9), Z27; VFMADD231PS Z25, Z22, Z1; VFMADD231PS Z26, Z23, Z1
 	VFMADD231PS Z27, Z24, Z1; CMPQ DX, $16; JLT part2; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_false:
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); SUBQ $16, DX; JZ next2
 	ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15)
 next2:
 	JMP done
@@ -1747,20 +1846,19 @@ columns1:
 	VFMADD231PS Z25, Z19, Z0; VFMADD231PS Z26, Z20, Z0; VFMADD231PS Z27, Z21, Z0
 	VMOVUPS 0(R8)(CX*2), Z25; VMOVUPS 4(R8)(CX*2), Z26; VMOVUPS 8(R8)(CX*2), Z27
 	VFMADD231PS Z25, Z22, Z0; VFMADD231PS Z26, Z23, Z0; VFMADD231PS Z27, Z24, Z0; CMPQ DX, $16
-	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_false:
+	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $64, AX
 	JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_true:
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15)
 next1:
 	JMP done
@@ -1809,29 +1907,28 @@ columns4:
 	VFMADD231PS Z26, Z20, Z3; VFMADD231PS Z27, Z21, Z3; VMOVUPS 0(R10)(CX*2), Z25
 	VMOVUPS 0(R13)(CX*2), Z26; VMOVUPS 4(R10)(CX*2), Z27; VFMADD231PS Z25, Z22, Z3
 	VFMADD231PS Z26, Z23, Z3; VFMADD231PS Z27, Z24, Z3; CMPQ DX, $16; JLT part4
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_false:
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3; VMINPS Z3, Z7, Z3
+store_4:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); ADDQ DI, R15; VMOVUPS Z3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
 	ADDQ $64, R11; ADDQ $64, R9; ADDQ $64, R12; ADDQ $64, R10; ADDQ $64, R13; ADDQ $64, AX
 	JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
 	VMINPS Z3, Z7, Z3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15); ADDQ DI, R15; VMOVUPS Z3, K1, (R15)
 next4:
@@ -1857,26 +1954,26 @@ columns3:
 	VMOVUPS 4(R9)(CX*2), Z27; VFMADD231PS Z25, Z19, Z2; VFMADD231PS Z26, Z20, Z2
 	VFMADD231PS Z27, Z21, Z2; VMOVUPS 0(R10), Z25; VMOVUPS 0(R13), Z26; VMOVUPS 4(R10), Z27
 	VFMADD231PS Z25, Z22, Z2; VFMADD231PS Z26, Z23, Z2; VFMADD231PS Z27, Z24, Z2; CMPQ DX, $16
-	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_false:
+	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
+store_3:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R11; ADDQ $64, R9
 	ADDQ $64, R12; ADDQ $64, R10; ADDQ $64, R13; ADDQ $64, AX; JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15)
 next3:
@@ -1896,23 +1993,23 @@ columns2:
 	VFMADD231PS Z27, Z21, Z1; VMOVUPS 0(R9)(CX*1), Z25; VMOVUPS 0(R12)(CX*1), Z26
 	VMOVUPS 4(R9)(CX*1), Z27; VFMADD231PS Z25, Z22, Z1; VFMADD231PS Z26, Z23, Z1
 	VFMADD231PS Z27, Z24, Z1; CMPQ DX, $16; JLT part2; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_false:
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); SUBQ $16, DX; JZ next2
 	ADDQ $64, R8; ADDQ $64, R11; ADDQ $64, R9; ADDQ $64, R12; ADDQ $64, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15)
 next2:
 	JMP done
@@ -1926,20 +2023,19 @@ columns1:
 	VFMADD231PS Z25, Z19, Z0; VFMADD231PS Z26, Z20, Z0; VFMADD231PS Z27, Z21, Z0
 	VMOVUPS 0(R8)(CX*2), Z25; VMOVUPS 0(R11)(CX*2), Z26; VMOVUPS 4(R8)(CX*2), Z27
 	VFMADD231PS Z25, Z22, Z0; VFMADD231PS Z26, Z23, Z0; VFMADD231PS Z27, Z24, Z0; CMPQ DX, $16
-	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_false:
+	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $64, R11
 	ADDQ $64, AX; JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_true:
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15)
 next1:
 	JMP done
@@ -1987,28 +2083,27 @@ columns4:
 	VFMADD231PS Z26, Z20, Z3; VFMADD231PS Z27, Z21, Z3; VMOVUPS 0(R10)(CX*2), Z25
 	VMOVUPS 4(R10)(CX*2), Z26; VMOVUPS 8(R10)(CX*2), Z27; VFMADD231PS Z25, Z22, Z3
 	VFMADD231PS Z26, Z23, Z3; VFMADD231PS Z27, Z24, Z3; CMPQ DX, $16; JLT part4
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_false:
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3; VMINPS Z3, Z7, Z3
+store_4:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); ADDQ DI, R15; VMOVUPS Z3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
 	ADDQ $64, R9; ADDQ $64, R10; ADDQ $64, AX; JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
 	VMINPS Z3, Z7, Z3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15); ADDQ DI, R15; VMOVUPS Z3, K1, (R15)
 next4:
@@ -2033,26 +2128,26 @@ columns3:
 	VMOVUPS 8(R9)(CX*2), Z27; VFMADD231PS Z25, Z19, Z2; VFMADD231PS Z26, Z20, Z2
 	VFMADD231PS Z27, Z21, Z2; VMOVUPS 0(R10), Z25; VMOVUPS 4(R10), Z26; VMOVUPS 8(R10), Z27
 	VFMADD231PS Z25, Z22, Z2; VFMADD231PS Z26, Z23, Z2; VFMADD231PS Z27, Z24, Z2; CMPQ DX, $16
-	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_false:
+	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
+store_3:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, R10
 	ADDQ $64, AX; JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15)
 next3:
@@ -2072,23 +2167,23 @@ columns2:
 	VFMADD231PS Z27, Z21, Z1; VMOVUPS 0(R9)(CX*1), Z25; VMOVUPS 4(R9)(CX*1), Z26
 	VMOVUPS 8(R9)(CX*1), Z27; VFMADD231PS Z25, Z22, Z1; VFMADD231PS Z26, Z23, Z1
 	VFMADD231PS Z27, Z24, Z1; CMPQ DX, $16; JLT part2; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_false:
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); SUBQ $16, DX; JZ next2
 	ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15)
 next2:
 	JMP done
@@ -2101,20 +2196,19 @@ columns1:
 	VFMADD231PS Z25, Z19, Z0; VFMADD231PS Z26, Z20, Z0; VFMADD231PS Z27, Z21, Z0
 	VMOVUPS 0(R8)(CX*2), Z25; VMOVUPS 4(R8)(CX*2), Z26; VMOVUPS 8(R8)(CX*2), Z27
 	VFMADD231PS Z25, Z22, Z0; VFMADD231PS Z26, Z23, Z0; VFMADD231PS Z27, Z24, Z0; CMPQ DX, $16
-	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_false:
+	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $64, AX
 	JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_true:
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15)
 next1:
 	JMP done
@@ -2159,28 +2253,27 @@ columns4:
 	VFMADD231PS Z26, Z20, Z3; VFMADD231PS Z27, Z24, Z2; VFMADD231PS Z27, Z21, Z3
 	VMOVUPS 0(R9)(CX*2), Z25; VMOVUPS 0(R12)(CX*2), Z26; VMOVUPS 4(R9)(CX*2), Z27
 	VFMADD231PS Z25, Z22, Z3; VFMADD231PS Z26, Z23, Z3; VFMADD231PS Z27, Z24, Z3; CMPQ DX, $16
-	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_false:
+	JLT part4; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3; VMINPS Z3, Z7, Z3
+store_4:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); ADDQ DI, R15; VMOVUPS Z3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
 	ADDQ $64, R11; ADDQ $64, R9; ADDQ $64, R12; ADDQ $64, AX; JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2; VMAXPS Z3, Z6, Z3
 	VMINPS Z3, Z7, Z3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15); ADDQ DI, R15; VMOVUPS Z3, K1, (R15)
 next4:
@@ -2204,25 +2297,25 @@ columns3:
 	VFMADD231PS Z27, Z21, Z2; VMOVUPS 0(R9)(CX*1), Z25; VMOVUPS 0(R12)(CX*1), Z26
 	VMOVUPS 4(R9)(CX*1), Z27; VFMADD231PS Z25, Z22, Z2; VFMADD231PS Z26, Z23, Z2
 	VFMADD231PS Z27, Z24, Z2; CMPQ DX, $16; JLT part3; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_false:
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
+store_3:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R11; ADDQ $64, R9
 	ADDQ $64, R12; ADDQ $64, AX; JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1; VMAXPS Z2, Z6, Z2; VMINPS Z2, Z7, Z2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15)
 next3:
@@ -2241,23 +2334,23 @@ columns2:
 	VFMADD231PS Z26, Z20, Z1; VFMADD231PS Z27, Z24, Z0; VFMADD231PS Z27, Z21, Z1; VMOVUPS 0(R9), Z25
 	VMOVUPS 0(R12), Z26; VMOVUPS 4(R9), Z27; VFMADD231PS Z25, Z22, Z1; VFMADD231PS Z26, Z23, Z1
 	VFMADD231PS Z27, Z24, Z1; CMPQ DX, $16; JLT part2; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_false:
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0; VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); SUBQ $16, DX; JZ next2
 	ADDQ $64, R8; ADDQ $64, R11; ADDQ $64, R9; ADDQ $64, R12; ADDQ $64, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1; VMINPS Z1, Z7, Z1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15)
 next2:
 	JMP done
@@ -2271,20 +2364,19 @@ columns1:
 	VFMADD231PS Z25, Z19, Z0; VFMADD231PS Z26, Z20, Z0; VFMADD231PS Z27, Z21, Z0
 	VMOVUPS 0(R8)(CX*2), Z25; VMOVUPS 0(R11)(CX*2), Z26; VMOVUPS 4(R8)(CX*2), Z27
 	VFMADD231PS Z25, Z22, Z0; VFMADD231PS Z26, Z23, Z0; VFMADD231PS Z27, Z24, Z0; CMPQ DX, $16
-	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_false:
+	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $64, R11
 	ADDQ $64, AX; JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
-store_1_true:
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VMAXPS Z0, Z6, Z0; VMINPS Z0, Z7, Z0
+store_1part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15)
 next1:
 	JMP done
@@ -2359,28 +2451,28 @@ columns4:
 	VMOVUPS 8(R10)(CX*1), Z6; VFMADD231PS Z4, Z27, Z3; VFMADD231PS Z5, Z28, Z3
 	VFMADD231PS Z6, Z29, Z3; VMOVUPS 12(R10)(CX*1), Z4; VMOVUPS 16(R10)(CX*1), Z5
 	VFMADD231PS Z4, Z30, Z3; VFMADD231PS Z5, Z31, Z3; CMPQ DX, $16; JLT part4
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VBROADCASTSS rows_lo(BX), Z5
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2; VMAXPS Z3, Z5, Z3; VMINPS Z3, Z6, Z3
-store_4_false:
+store_4:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); ADDQ DI, R15; VMOVUPS Z3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
 	ADDQ $64, R9; ADDQ $64, R10; ADDQ $64, AX; JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VBROADCASTSS rows_lo(BX), Z5
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2; VMAXPS Z3, Z5, Z3; VMINPS Z3, Z6, Z3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15); ADDQ DI, R15; VMOVUPS Z3, K1, (R15)
 next4:
@@ -2424,28 +2516,28 @@ columns3:
 	VFMADD231PS Z5, Z31, Z1; VFMADD231PS Z5, Z26, Z2; VMOVUPS 0(R10), Z4; VMOVUPS 4(R10), Z5
 	VMOVUPS 8(R10), Z6; VFMADD231PS Z4, Z27, Z2; VFMADD231PS Z5, Z28, Z2; VFMADD231PS Z6, Z29, Z2
 	VMOVUPS 12(R10), Z4; VMOVUPS 16(R10), Z5; VFMADD231PS Z4, Z30, Z2; VFMADD231PS Z5, Z31, Z2
-	CMPQ DX, $16; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_3_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1
-	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VBROADCASTSS rows_lo(BX), Z5
+	CMPQ DX, $16; JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3
+	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15
+	VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2
-store_3_false:
+store_3:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, R10
 	ADDQ $64, AX; JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VBROADCASTSS rows_lo(BX), Z5
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15)
 next3:
@@ -2480,25 +2572,25 @@ columns2:
 	VFMADD231PS Z4, Z27, Z1; VFMADD231PS Z5, Z28, Z1; VFMADD231PS Z6, Z29, Z1
 	VMOVUPS 12(R9)(CX*2), Z4; VMOVUPS 16(R9)(CX*2), Z5; VFMADD231PS Z4, Z30, Z1
 	VFMADD231PS Z5, Z31, Z1; CMPQ DX, $16; JLT part2; MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI; JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15
+	TESTL $const_flagResidual, SI; JZ plain_2; MOVQ AX, R15; SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VBROADCASTSS rows_lo(BX), Z5
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1
-store_2_false:
+store_2:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); SUBQ $16, DX; JZ next2
 	ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VBROADCASTSS rows_lo(BX), Z5
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15)
 next2:
 	JMP done
@@ -2521,22 +2613,21 @@ columns1:
 	VMOVUPS 4(R9)(CX*1), Z5; VMOVUPS 8(R9)(CX*1), Z6; VFMADD231PS Z4, Z27, Z0
 	VFMADD231PS Z5, Z28, Z0; VFMADD231PS Z6, Z29, Z0; VMOVUPS 12(R9)(CX*1), Z4
 	VMOVUPS 16(R9)(CX*1), Z5; VFMADD231PS Z4, Z30, Z0; VFMADD231PS Z5, Z31, Z0; CMPQ DX, $16
-	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VBROADCASTSS rows_lo(BX), Z5
+	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0
-store_1_false:
+store_1:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $64, R9
 	ADDQ $64, AX; JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VBROADCASTSS rows_lo(BX), Z5
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0
-store_1_true:
+store_1part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15)
 next1:
 	JMP done
@@ -2615,28 +2706,28 @@ columns4:
 	VMOVUPS 8(R11)(CX*1), Z6; VFMADD231PS Z4, Z27, Z3; VFMADD231PS Z5, Z28, Z3
 	VFMADD231PS Z6, Z29, Z3; VMOVUPS 12(R11)(CX*1), Z4; VMOVUPS 16(R11)(CX*1), Z5
 	VFMADD231PS Z4, Z30, Z3; VFMADD231PS Z5, Z31, Z3; CMPQ DX, $16; JLT part4
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_false; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI; JZ store_4_false; VBROADCASTSS rows_lo(BX), Z5
+plain_4:
+	TESTL $const_flagClamp, SI; JZ store_4; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2; VMAXPS Z3, Z5, Z3; VMINPS Z3, Z6, Z3
-store_4_false:
+store_4:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); ADDQ DI, R15; VMOVUPS Z3, (R15); SUBQ $16, DX; JZ next4; ADDQ $64, R8
 	ADDQ $64, R9; ADDQ $64, R10; ADDQ $64, R11; ADDQ $64, AX; JMP columns4
 part4:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_4part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI; JZ store_4_true; VBROADCASTSS rows_lo(BX), Z5
+plain_4part:
+	TESTL $const_flagClamp, SI; JZ store_4part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2; VMAXPS Z3, Z5, Z3; VMINPS Z3, Z6, Z3
-store_4_true:
+store_4part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15); ADDQ DI, R15; VMOVUPS Z3, K1, (R15)
 next4:
@@ -2683,28 +2774,28 @@ columns3:
 	VMOVUPS 4(R10)(CX*2), Z5; VMOVUPS 8(R10)(CX*2), Z6; VFMADD231PS Z4, Z27, Z2
 	VFMADD231PS Z5, Z28, Z2; VFMADD231PS Z6, Z29, Z2; VMOVUPS 12(R10)(CX*2), Z4
 	VMOVUPS 16(R10)(CX*2), Z5; VFMADD231PS Z4, Z30, Z2; VFMADD231PS Z5, Z31, Z2; CMPQ DX, $16
-	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI; JZ store_3_false; VBROADCASTSS rows_lo(BX), Z5
+	JLT part3; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+	ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3:
+	TESTL $const_flagClamp, SI; JZ store_3; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2
-store_3_false:
+store_3:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, (R15); SUBQ $16, DX; JZ next3; ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, R10
 	ADDQ $64, AX; JMP columns3
 part3:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_3part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI; JZ store_3_true; VBROADCASTSS rows_lo(BX), Z5
+plain_3part:
+	TESTL $const_flagClamp, SI; JZ store_3part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1; VMAXPS Z2, Z5, Z2; VMINPS Z2, Z6, Z2
-store_3_true:
+store_3part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15); ADDQ DI, R15
 	VMOVUPS Z2, K1, (R15)
 next3:
@@ -2739,25 +2830,25 @@ columns2:
 	VFMADD231PS Z4, Z25, Z1; VFMADD231PS Z5, Z26, Z1; VMOVUPS 0(R10), Z4; VMOVUPS 4(R10), Z5
 	VMOVUPS 8(R10), Z6; VFMADD231PS Z4, Z27, Z1; VFMADD231PS Z5, Z28, Z1; VFMADD231PS Z6, Z29, Z1
 	VMOVUPS 12(R10), Z4; VMOVUPS 16(R10), Z5; VFMADD231PS Z4, Z30, Z1; VFMADD231PS Z5, Z31, Z1
-	CMPQ DX, $16; JLT part2; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI
-	JZ plain_2_false; MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI; JZ store_2_false; VBROADCASTSS rows_lo(BX), Z5
+	CMPQ DX, $16; JLT part2; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2
+	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0; ADDQ DI, R15; VMOVUPS (R15), Z4; VADDPS Z4, Z1, Z1
+plain_2:
+	TESTL $const_flagClamp, SI; JZ store_2; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1
-store_2_false:
+store_2:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); ADDQ DI, R15; VMOVUPS Z1, (R15); SUBQ $16, DX; JZ next2
 	ADDQ $64, R8; ADDQ $64, R9; ADDQ $64, R10; ADDQ $64, AX; JMP columns2
 part2:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_2part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
 	ADDQ DI, R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI; JZ store_2_true; VBROADCASTSS rows_lo(BX), Z5
+plain_2part:
+	TESTL $const_flagClamp, SI; JZ store_2part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0; VMAXPS Z1, Z5, Z1
 	VMINPS Z1, Z6, Z1
-store_2_true:
+store_2part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15); ADDQ DI, R15; VMOVUPS Z1, K1, (R15)
 next2:
 	JMP done
@@ -2780,22 +2871,21 @@ columns1:
 	VMOVUPS 4(R9)(CX*1), Z5; VMOVUPS 8(R9)(CX*1), Z6; VFMADD231PS Z4, Z27, Z0
 	VFMADD231PS Z5, Z28, Z0; VFMADD231PS Z6, Z29, Z0; VMOVUPS 12(R9)(CX*1), Z4
 	VMOVUPS 16(R9)(CX*1), Z5; VFMADD231PS Z4, Z30, Z0; VFMADD231PS Z5, Z31, Z0; CMPQ DX, $16
-	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_false
-	MOVQ AX, R15; SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI; JZ store_1_false; VBROADCASTSS rows_lo(BX), Z5
+	JLT part1; MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1; MOVQ AX, R15
+	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS (R15), Z4; VADDPS Z4, Z0, Z0
+plain_1:
+	TESTL $const_flagClamp, SI; JZ store_1; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0
-store_1_false:
+store_1:
 	MOVQ AX, R15; VMOVUPS Z0, (R15); SUBQ $16, DX; JZ next1; ADDQ $64, R8; ADDQ $64, R9
 	ADDQ $64, AX; JMP columns1
 part1:
-	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1_true; MOVQ AX, R15
+	MOVL rows_flags(BX), SI; TESTL $const_flagResidual, SI; JZ plain_1part; MOVQ AX, R15
 	SUBQ rows_dst(BX), R15; ADDQ rows_res(BX), R15; VMOVUPS.Z (R15), K1, Z4; VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI; JZ store_1_true; VBROADCASTSS rows_lo(BX), Z5
+plain_1part:
+	TESTL $const_flagClamp, SI; JZ store_1part; VBROADCASTSS rows_lo(BX), Z5
 	VBROADCASTSS rows_hi(BX), Z6; VMAXPS Z0, Z5, Z0; VMINPS Z0, Z6, Z0
-store_1_true:
+store_1part:
 	MOVQ AX, R15; VMOVUPS Z0, K1, (R15)
 next1:
 	JMP done

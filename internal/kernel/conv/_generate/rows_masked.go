@@ -13,7 +13,8 @@ import (
 // finish.
 //
 // For any taps R8 to R11 are the rows under tap 0, R12 the weights, R13 the offsets, CX their
-// number. Windows hold the weights in registers; the bases R8, R9, ... are rows 0, 3, ... of the
+// number. With AVX2 two vectors of columns are taken at a time, as four sums are too few for its two
+// multipliers, which have a result after four cycles; vectors 9 to 12 are the second ones. Windows hold the weights in registers; the bases R8, R9, ... are rows 0, 3, ... of the
 // input; with a stride of 2 along columns, R11, R12 and R13 are the odd columns of the first three.
 // CX is the distance of the rows.
 type maskedRows struct{ tight bool }
@@ -72,10 +73,40 @@ func (*maskedRows) end(k *depthwise) {
 	k.Return()
 }
 
+// secondSums is the first of the sums of the second vector of columns.
+const secondSums = 9
+
+// twice takes two vectors of columns of all rows at a time, as long as there are two.
+func (m *maskedRows) twice(k *depthwise, n int) {
+	name := func(l string) string { return label(l, n) }
+	k.Label(name("twice"))
+	k.Op("CMPQ DX, $%d", 2*k.Lanes)
+	k.Op("JLT %s", name("columns"))
+	for i := range n {
+		k.Op("VMOVAPS %s5, %s%d", k.Reg, k.Reg, i)
+		k.Op("VMOVAPS %s5, %s%d", k.Reg, k.Reg, secondSums+i)
+	}
+	k.sums(n, 2, func(int) {}, func(int) {})
+	m.finish(k, n, false, "first")
+	for i := range n {
+		k.Op("VMOVAPS %s%d, %s%d", k.Reg, secondSums+i, k.Reg, i)
+	}
+	k.Op("ADDQ $%d, AX", 4*k.Lanes)
+	m.finish(k, n, false, "second")
+	k.Op("SUBQ $%d, DX", 2*k.Lanes)
+	k.Op("JZ %s", name("next"))
+	m.next(k, n, 2)
+	k.Op("ADDQ $%d, AX", 4*k.Lanes)
+	k.Op("JMP %s", name("twice"))
+}
+
 // rows takes one vector of columns of all rows at a time.
 func (m *maskedRows) rows(k *depthwise, n int) {
 	name := func(l string) string { return label(l, n) }
 	m.bases(k, n)
+	if k.size == 0 && !k.Wide() {
+		m.twice(k, n)
+	}
 	k.Label(name("columns"))
 	for i := range n {
 		if m.tight {
@@ -87,14 +118,14 @@ func (m *maskedRows) rows(k *depthwise, n int) {
 	k.sums(n, 1, func(int) {}, func(int) {})
 	k.Op("CMPQ DX, $%d", k.Lanes)
 	k.Op("JLT %s", name("part"))
-	m.finish(k, n, false)
+	m.finish(k, n, false, "")
 	k.Op("SUBQ $%d, DX", k.Lanes)
 	k.Op("JZ %s", name("next"))
-	m.next(k, n)
+	m.next(k, n, 1)
 	k.Op("ADDQ $%d, AX", 4*k.Lanes)
 	k.Op("JMP %s", name("columns"))
 	k.Label(name("part"))
-	m.finish(k, n, true)
+	m.finish(k, n, true, "part")
 	k.Label(name("next"))
 	if n < 4 {
 		k.Op("JMP done")
@@ -130,11 +161,11 @@ func (m *maskedRows) bases(k *depthwise, n int) {
 	}
 }
 
-// next moves the pointers to the next vector of columns.
-func (m *maskedRows) next(k *depthwise, n int) {
+// next moves the pointers on by so many vectors of columns.
+func (m *maskedRows) next(k *depthwise, n, vectors int) {
 	if k.size == 0 {
 		for i := range n {
-			k.Op("ADDQ $%d, R%d", 4*k.Lanes, 8+i)
+			k.Op("ADDQ $%d, R%d", 4*k.Lanes*vectors, 8+i)
 		}
 		return
 	}
@@ -178,21 +209,26 @@ func (*maskedRows) nextTap(k *depthwise) {
 	k.Op("VBROADCASTSS (R12)(SI*4), %s4", k.Reg)
 }
 
-func (*maskedRows) anyTap(k *depthwise, row, _, _ int) {
+func (*maskedRows) anyTap(k *depthwise, row, _, v int) {
 	k.Op("VFMADD231PS (R%d)(R15*4), %s4, %s%d", 8+row, k.Reg, k.Reg, row)
+	if v == 2 {
+		k.Op("VFMADD231PS %d(R%d)(R15*4), %s4, %s%d", 4*k.Lanes, 8+row, k.Reg, k.Reg,
+			secondSums+row)
+	}
 }
 
 func (*maskedRows) untilLast(k *depthwise, again string) {
 	k.Ops("INCQ SI", "CMPQ SI, CX", "JLT "+again)
 }
 
-// finish applies the epilogue to one vector of each row and stores it.
-func (m *maskedRows) finish(s *depthwise, n int, part bool) {
+// finish applies the epilogue to one vector of each row, which name tells from others, and stores
+// it.
+func (m *maskedRows) finish(s *depthwise, n int, part bool, name string) {
 	v, lo, hi := s.Vector, 6, 7
 	if m.tight {
 		lo, hi = 5, 6
 	}
-	suffix := fmt.Sprintf("_%d_%t", n, part)
+	suffix := fmt.Sprintf("_%d%s", n, name)
 	mask := m.mask(s, part)
 	s.Ops("MOVL rows_flags(BX), SI", "TESTL $const_flagResidual, SI")
 	s.Op("JZ plain%s", suffix)
