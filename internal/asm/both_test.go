@@ -36,8 +36,8 @@ var (
 		"copyPart": "arm64 packs by vec.Transpose and runtime.memmove", "gemm.copyRows": "the same",
 		"gemm.transpose": "the same",
 		"join":           "products of bfloat16 without BFMMLA are plain Go on arm64",
-		"joinAlong":      "the same", "round": "the same",
-		"widenSigned": "arm64 widens bytes as it multiplies", "widenUnsigned": "the same",
+		"joinAlong":      "the same",
+		"widenSigned":    "arm64 widens bytes as it multiplies", "widenUnsigned": "the same",
 		"peak": "what benchmarks compare with, which none does on arm64",
 
 		"copyEven": "arm64 gathers all taps at once", "copyLanes": "the same",
