@@ -30,7 +30,8 @@ std="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpk
   vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
   vendor/golang.org/x/text/..."
 others="filippo.io/... github.com/ebitengine/... go.yaml.in/... github.com/spf13/...
-  github.com/coreos/... github.com/go-jose/... github.com/ulikunitz/... golang.org/x/image@.../tiff
+  github.com/coreos/... github.com/go-jose/... github.com/ulikunitz/...
+  golang.org/x/image@.../tiff golang.org/x/sys@.../unix
   google.golang.org/grpc@.../internal/binarylog google.golang.org/grpc@.../internal/channelz
   google.golang.org/protobuf@.../encoding/protojson
   google.golang.org/protobuf@.../encoding/prototext

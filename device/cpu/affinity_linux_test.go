@@ -175,7 +175,10 @@ func TestCpusetGrows(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	change := ownCpuset(t)
-	if n := widest(allowed).Count(); n == len(allowed) {
+	all := maskOf(0)
+	all.Fill()
+	a := newAffinity()
+	if n := a.ask(all).Count(); n == len(allowed) {
 		t.Errorf("a thread on all %d processors of its cpuset asks for no more", n)
 	}
 	floating := newTestPool(t, PoolOptions{Threads: len(allowed)})
@@ -201,28 +204,28 @@ func TestCpusetGrows(t *testing.T) {
 	}
 }
 
-// TestWidest: a thread that was given less than its cpuset has stays on that.
-func TestWidest(t *testing.T) {
+// TestAsksForLess: a thread that was given less than its cpuset has stays on that.
+func TestAsksForLess(t *testing.T) {
 	allowed := allowedCPUs()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	mask := threadMask()
 	defer mask.restore()
-	if n := given().Count(); n < len(allowed) {
-		t.Errorf("a thread asks for %d of %d processors", n, len(allowed))
+	a, all := newAffinity(), maskOf(0)
+	all.Fill()
+	if got, want := given.Count(), a.ask(all).Count(); got != want {
+		t.Errorf("threads ask for %d processors, a new one for %d", got, want)
 	}
 	if len(allowed) < 2 {
 		t.Skip("there is one processor")
 	}
 	pinThread(allowed[:1])
-	if got := widest(allowed[:1]); got.Count() != 1 || !got.IsSet(allowed[0]) {
-		t.Errorf("a thread on one processor may run on %d", got.Count())
+	a = newAffinity()
+	if got := a.ask(given); got.Count() != 1 || !got.IsSet(allowed[0]) {
+		t.Errorf("a thread on one processor asks for %d", got.Count())
 	}
 	if got := cpusOfThread(); !slices.Equal(got, allowed[:1]) {
 		t.Errorf("a thread is on %v afterwards, want %v", got, allowed[:1])
-	}
-	if widest(nil) != nil {
-		t.Error("there is a mask of no processor")
 	}
 }
 
@@ -263,9 +266,8 @@ func TestUnlocked(t *testing.T) {
 	pinned := newTestPool(t, PoolOptions{Threads: 2, Pin: true})
 	c := floating.NewCaller()
 	for what, do := range map[string]func() (holds bool){
-		"apart":  func() bool { apart(cpuinfo.Place(), &place{mask: newAffinity()}); return false },
-		"widest": func() bool { widest(allowedCPUs()); return false },
-		"hold":   func() bool { c.Hold(unitsOf(0)); return len(allowedCPUs()) > 1 && c.tied },
+		"apart": func() bool { apart(cpuinfo.Place(), &place{mask: newAffinity()}); return false },
+		"hold":  func() bool { c.Hold(unitsOf(0)); return len(allowedCPUs()) > 1 && c.tied },
 		"pin": func() bool {
 			release := pinned.PinCaller()
 			defer release()

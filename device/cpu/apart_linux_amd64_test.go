@@ -144,7 +144,7 @@ func TestApartIsRare(t *testing.T) {
 
 // TestApartAllocatesNothing holds that a worker that moves is no garbage collector's business.
 func TestApartAllocatesNothing(t *testing.T) {
-	w := &place{mask: threadMask()}
+	w := &place{mask: newAffinity()}
 	if n := testing.AllocsPerRun(100, func() {
 		w.moved = time.Time{}
 		apart(cpuinfo.Place(), w)
@@ -173,7 +173,7 @@ func TestWorkerThatIsTiedStays(t *testing.T) {
 	mask := threadMask()
 	defer mask.restore()
 	pinThread(allowedCPUs()[1:2])
-	apart(allowedCPUs()[1], &place{mask: threadMask()})
+	apart(allowedCPUs()[1], &place{mask: newAffinity()})
 	if got := cpusOfThread(); len(got) != 1 || got[0] != allowedCPUs()[1] {
 		t.Errorf("a thread tied to processor %d is tied to %v", allowedCPUs()[1], got)
 	}

@@ -13,7 +13,10 @@
 // the caller, tied to their processors where the system allows it ([Pool.Partitions], [Caller]), so
 // that jobs on disjoint units run at the same time without taking each other's. Several jobs on the
 // same units take turns by the operating system's scheduler. A lease on all units ties nothing, and
-// where several jobs hold one, their callers take processors that workers leave to them.
+// where several jobs hold one, their callers take processors that workers leave to them. A thread
+// that is tied to nothing any more runs on all that its cpuset has by then, unless the process was
+// given less of it; whoever changes the mask of a thread in the microseconds in which it is read
+// and given back is not heard.
 //
 // # Concurrency
 //

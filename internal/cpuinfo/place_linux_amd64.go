@@ -16,8 +16,9 @@ func placed() uint32
 // be had as quickly. The thread may be on another one already.
 //
 // Linux keeps the number in the low 12 bits of IA32_TSC_AUX for its own getcpu
-// (arch/x86/include/asm/segment.h, vdso_encode_cpunode). Where a hypervisor does not keep it, the
-// answer differs from the system call's, with which it is compared once.
+// (arch/x86/include/asm/segment.h, vdso_encode_cpunode). It is compared with the system call's
+// answer once, and so found out in most cases where a hypervisor does not keep it: the two may be
+// alike by chance on the processor that the program begins on.
 func Place() int {
 	if !placeKnown {
 		return -1
