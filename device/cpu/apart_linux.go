@@ -7,7 +7,7 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// apartEvery is how often a worker moves at most. A move is three system calls and a switch of
+// apartEvery is how often a worker moves at most. A move is five system calls and a switch of
 // threads, some 30 us.
 const apartEvery = time.Millisecond
 
