@@ -32,7 +32,7 @@ func (s *stacked) Chunk(_, worker int) {
 		pinThread(allowedCPUs()[:1])
 		mask.restore()
 		runtime.UnlockOSThread()
-		s.place.moved = time.Time{} // it may move again
+		s.place.stays = time.Time{} // it may move again
 		s.joined.Store(cpuinfo.Place() == allowedCPUs()[0])
 	default:
 		s.at.Store(int32(cpuinfo.Place()))
@@ -72,7 +72,7 @@ func TestWorkerLeavesItsCallersProcessor(t *testing.T) {
 		t.Errorf("a worker on its caller's processor left it %d times and stayed %d times", left,
 			stayed)
 	}
-	if !p.places[0].moved.IsZero() {
+	if !p.places[0].stays.IsZero() {
 		t.Error("a worker notes its moves where the caller does")
 	}
 	if got := cpusOfThread(); !slices.Equal(got, allowed[:1]) {
@@ -115,7 +115,8 @@ func TestCallersProcessorIsThatOfItsRegion(t *testing.T) {
 	}
 }
 
-// TestApartIsRare: a worker looks where it may be once in apartEvery at most.
+// TestApartIsRare: a worker looks where it may be once in apartEvery at most where a move
+// takes no time.
 func TestApartIsRare(t *testing.T) {
 	if cpuinfo.Place() < 0 {
 		t.Skip("the processor's number is not to be had")
@@ -142,11 +143,21 @@ func TestApartIsRare(t *testing.T) {
 	})
 }
 
+// TestStay: moves take one part in apartShare of a worker's time at most.
+func TestStay(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{0: apartEvery,
+		20 * time.Microsecond: apartEvery, 3 * time.Millisecond: 96 * time.Millisecond} {
+		if got := stay(took); got != want {
+			t.Errorf("after a move of %v a worker stays for %v, want %v", took, got, want)
+		}
+	}
+}
+
 // TestApartAllocatesNothing holds that a worker that moves is no garbage collector's business.
 func TestApartAllocatesNothing(t *testing.T) {
 	w := &place{mask: newAffinity()}
 	if n := testing.AllocsPerRun(100, func() {
-		w.moved = time.Time{}
+		w.stays = time.Time{}
 		apart(cpuinfo.Place(), w)
 	}); n > 0 {
 		t.Errorf("%v allocations", n)

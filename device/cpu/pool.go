@@ -87,7 +87,7 @@ type Pool struct {
 
 // place is what a worker knows of where it is: see apart.
 type place struct {
-	moved time.Time // when it last left a caller's processor
+	stays time.Time // until when it leaves no caller's processor
 	mask  affinity  // its thread's, as it was read then
 }
 
