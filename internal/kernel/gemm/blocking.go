@@ -126,40 +126,38 @@ func (p *Params) repeats(v level, b *blocking) int {
 	return min(p.Batch, max(1, maxCallWork/(p.M*v.nr()*(v.stepsA(p.K)+storeSteps))))
 }
 
-// evenRows is the height of tiles by which m rows take the least time: the last, which has the rows
-// that are left, then has many of them, and time to read a panel of B.
+// evenRows is the height of tiles by which m rows take the least time, the lowest of those: the last
+// tile, which has the rows that are left, then has many of them, and time to read a panel of B.
 func (v level) evenRows(m int) int {
-	most := v.mr()
-	best := ceilDiv(m, max(ceilDiv(m, most), 1))
-	for rows := min(best-1, m); rows >= v.leastRows(); rows-- {
-		if v.tilesTime(m, rows) < v.tilesTime(m, best) {
-			best = rows
+	best, least := 1, math.MaxInt
+	for rows := max(1, min(m, v.mr())); rows > 0; rows-- {
+		time := m / rows * v.tileTime(rows)
+		if m%rows > 0 {
+			time += v.tileTime(m % rows)
+		}
+		if time <= least {
+			best, least = rows, time
 		}
 	}
 	return best
 }
 
-// tileTime is what a tile takes beside its products, in fractions of a row of it.
-const tileTime = 4
-
-// tilesTime is the time of m rows in tiles of so many, in fractions of a row.
-func (v level) tilesTime(m, rows int) int {
-	least := v.leastRows()
-	time := m / rows * (tileTime*max(rows, least) + 1)
-	if last := m % rows; last > 0 {
-		time += tileTime*max(last, least) + 1
+// tileTime is the time of a tile of so many rows, in fourths of a row of one of many, one of them
+// beside its products.
+//
+// With AVX2 a tile of fewer than four rows takes as long as one of four: a row has two registers of
+// sums, and the processor's two multipliers have a result after four cycles (Fog, "Instruction
+// tables", VFMADD of Haswell to Zen 4), so that eight sums keep them busy. Those of five rows were
+// measured to take longer than their multiplications. Sums of bytes do not wait for each other.
+func (v level) tileTime(rows int) int {
+	switch {
+	case v.floats() != levelAVX2 || v.bytes():
+	case rows < 4:
+		rows = 4
+	case rows == 5:
+		return 4*5 + 3
 	}
-	return time
-}
-
-// leastRows is of how many rows a tile is that takes as long as one of fewer: these have too few
-// sums to keep the multipliers busy. Of two multipliers each has a result after four cycles (Fog,
-// "Instruction tables", VFMADD of Haswell to Zen 4), and with AVX2 a row has two registers of sums.
-func (v level) leastRows() int {
-	if v.floats() == levelAVX2 && !v.bytes() {
-		return 4
-	}
-	return 1
+	return 4*rows + 1
 }
 
 // keepsRows reports whether one block has all rows of A. It has in three cases. On tiles it has all
