@@ -57,11 +57,12 @@ func groupOffsets(batch, groups, size int) []int {
 // Costs in cycles, for one vector of the result, by which pixelsAsRows compares the two
 // arrangements of a product: per step of K, copying a vector of pixels into a panel (copyCycles)
 // or, for each tile that reads the vector in the image, reading it across two lines of the cache
-// (splitCycles); and once, finishing the vector (finishCycles) and transposing it
-// (transposeCycles).
+// (splitCycles), or with AVX2, whose steps take less time, reading it there at all (readCycles);
+// and once, finishing the vector (finishCycles) and transposing it (transposeCycles).
 const (
 	copyCycles      = 7.5
 	splitCycles     = 1.7
+	readCycles      = 4
 	finishCycles    = 3.6
 	transposeCycles = 10.7
 	// aliasBytes is the distance at which the same pixels of all channels fall into few lines of
@@ -83,16 +84,23 @@ func (p *Params) pixelsAsRows(out [3]int) bool {
 	if 4*pixels%aliasBytes == 0 || gemm.ComesFar(p.C/p.Group*pixels) {
 		return false
 	}
-	k, perStep := float64(p.C/p.Group), float64(m)
+	k, perStep, columns := float64(p.C/p.Group), float64(m), vectors(m)
+	narrow := currentLevel() == levelAVX2
+	if narrow && columns > 1 {
+		// tiles of one vector of columns have too few sums, and take as long as those of two
+		columns = 2 * float64((m+2*lanes-1)/(2*lanes))
+	}
 	switch read := (gemm.Params{M: m, N: pixels, K: p.C / p.Group, PackedA: true}).ReadsB(); {
 	case !read:
 		perStep += copyCycles
 	case pixels%lanes != 0:
 		tile := gemm.F32.PanelRows()
 		perStep += splitCycles * float64((m+tile-1)/tile)
+	case narrow:
+		perStep += readCycles
 	}
 	asColumns := vectors(pixels) * (k*perStep + finishCycles*float64(m))
-	return vectors(m)*float64(pixels)*(k+finishCycles+transposeCycles) < asColumns
+	return columns*float64(pixels)*(k+finishCycles+transposeCycles) < asColumns
 }
 
 // pointwise reports whether the patches are the image itself.

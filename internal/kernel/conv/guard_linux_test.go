@@ -17,7 +17,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 	for _, atStart := range []bool{true, false} {
 		atLevels(t, func(t *testing.T) {
 			for size := 1; size <= 35; size++ {
-				for stride := 1; stride <= 2; stride++ {
+				for stride := 1; stride <= 3; stride++ {
 					poolFenced(t, r, size, stride, atStart)
 					p := square(2, 2, size, 3, stride, 1, 2)
 					p.In[1] = 2 + r.IntN(4)
@@ -69,7 +69,7 @@ func TestNothingOutsideIsTouchedByRunsOfColumns(t *testing.T) {
 	for _, atStart := range []bool{true, false} {
 		atLevels(t, func(t *testing.T) {
 			for size := 3; size <= 32; size++ {
-				for stride := 1; stride <= 2; stride++ {
+				for stride := 1; stride <= 3; stride++ {
 					p := square(fewChannels+1+r.IntN(3), 1+r.IntN(8), size, 3, stride, 0, 1)
 					p.PadLo[2], p.In[1] = r.IntN(2), 7+r.IntN(4)
 					for _, p.Algorithm = range []Algorithm{AlgoProduct, AlgoPixels} {
@@ -88,7 +88,7 @@ func TestPanelsOfPatches(t *testing.T) {
 	for _, atStart := range []bool{true, false} {
 		atLevels(t, func(t *testing.T) {
 			for size := 3; size <= 32; size++ {
-				for stride := 1; stride <= 2; stride++ {
+				for stride := 1; stride <= 3; stride++ {
 					w := square(1, 1, size, 3, stride, 0, 1).Window
 					w.In[1], w.PadLo[2] = 2*size, r.IntN(2)
 					fillFenced(t, r, w, []int{5, 6, 8, 16}[size%4], atStart)

@@ -36,8 +36,23 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 		copyLanesAVX2(&dst[lo], width, &src[0], plane, n, m)
 	case v == levelAVX2 && stride == 2 && m >= 8:
 		copyEvenAVX2(&dst[lo], width, &src[0], plane, n, m)
+	case v == levelAVX2 && stride == 3 && m == width && m <= 8:
+		gatherThird(dst, width, src, plane, n)
 	default:
 		gatherGo(dst, width, lo, hi, src, plane, stride, n)
+	}
+}
+
+// gatherThird is gather of whole rows of at most 8 floats with AVX2 and a stride of 3. Each is
+// stored as a vector, the next row over what is too much, and the last ones, after which there may
+// be no room, float by float.
+func gatherThird(dst []float32, width int, src []float32, plane, n int) {
+	whole := max(0, n-7/width)
+	if whole > 0 {
+		copyThirdAVX2(&dst[0], width, &src[0], 0, plane, whole, 0x249249&(1<<(3*width)-1))
+	}
+	if whole < n {
+		gatherGo(dst[whole*width:], width, 0, width, src[whole*plane:], plane, 3, n-whole)
 	}
 }
 

@@ -268,6 +268,38 @@ loop:
 	VPERMT2PS Z1, Z4, Z0; VPERMT2PS Z2, Z5, Z0; VMOVUPS Z0, K5, (DI); ADDQ R9, SI; ADDQ R10, DI
 	DECQ CX; JNZ loop; VZEROUPPER
 	RET
+DATA ·thirdOrder<>+0(SB)/4, $0
+DATA ·thirdOrder<>+4(SB)/4, $3
+DATA ·thirdOrder<>+8(SB)/4, $6
+DATA ·thirdOrder<>+12(SB)/4, $1
+DATA ·thirdOrder<>+16(SB)/4, $4
+DATA ·thirdOrder<>+20(SB)/4, $7
+DATA ·thirdOrder<>+24(SB)/4, $2
+DATA ·thirdOrder<>+28(SB)/4, $5
+GLOBL ·thirdOrder<>(SB), RODATA|NOPTR, $32
+
+// func copyThirdAVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+// Described in copy.go.
+TEXT ·copyThirdAVX2(SB), 0, $256-52
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ at+24(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ srcStride+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R10; SHLQ $2, R9
+	MOVL load+48(FP), AX
+	VMOVD AX, X4; VPBROADCASTD X4, Y4; VMOVUPS ·laneBits<>+0(SB), Y5; VPAND Y5, Y4, Y12
+	VPCMPEQD Y5, Y12, Y12; VMOVUPS ·laneBits<>+32(SB), Y5; VPAND Y5, Y4, Y13; VPCMPEQD Y5, Y13, Y13
+	VMOVUPS ·laneBits<>+64(SB), Y5; VPAND Y5, Y4, Y14; VPCMPEQD Y5, Y14, Y14
+	VMOVUPS ·thirdOrder<>(SB), Y5
+loop:
+	VMASKMOVPS (SI), Y12, Y0; VMASKMOVPS 32(SI), Y13, Y1; VMASKMOVPS 64(SI), Y14, Y2
+	VORPS Y1, Y0, Y0; VORPS Y2, Y0, Y0; VPERMPS Y0, Y5, Y0; VMOVUPS Y0, (DI); ADDQ R9, SI
+	ADDQ R10, DI; DECQ CX; JNZ loop; VZEROUPPER
+	RET
 
 // func copyLanesAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int)
 // Described in copy.go.

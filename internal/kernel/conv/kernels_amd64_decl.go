@@ -30,6 +30,13 @@ func copyThirdAVX512(
 	dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32,
 )
 
+// copyThirdAVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+3*i] where load has bit
+// 3*i, and zero elsewhere. It has no other bits, and no element of src is touched whose bit is not
+// in it.
+//
+//go:noescape
+func copyThirdAVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+
 // copyLanesAVX2 copies the first m floats, 8 to 16, of each of n >= 1 rows.
 //
 //go:noescape

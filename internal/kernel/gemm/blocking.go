@@ -208,7 +208,10 @@ func (p *Params) readsB(v level) bool {
 		return false
 	}
 	few := p.M <= fewRows || p.M <= someRows && p.K >= manySteps
-	return p.M <= v.mr() || v == levelAVX512 && few && p.LdB%aliasWords != 0
+	if v == levelAVX2 { // whose tiles have fewer rows, and steps in less time
+		few = p.M <= fewRows && p.K >= manySteps
+	}
+	return p.M <= v.mr() || (v == levelAVX2 || v == levelAVX512) && few && p.LdB%aliasWords != 0
 }
 
 // readsFloatRows reports whether rows of floats are read where they lie: where there are kernels for

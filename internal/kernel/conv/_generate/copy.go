@@ -93,6 +93,28 @@ func copyThird(s *asm.File) {
 		"ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
 }
 
+// copyThirdNarrow writes the copy of every third of up to 22 floats of each of n rows.
+func copyThirdNarrow(s *asm.File) {
+	// Vectors of neighbours have elements 0, 3 and 6, 1, 4 and 7, and 2 and 5 of theirs.
+	s.Words("thirdOrder", "%d", 8, func(i int) any { return 3 * i % 8 })
+	s.Func(
+		"copyThirdAVX2",
+		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32",
+		52,
+		"writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+3*i] where load has bit 3*i, "+
+			"and zero elsewhere. It has no other bits, and no element of src is touched whose bit "+
+			"is not in it.",
+	)
+	copyArgs(s)
+	s.Op("MOVL load+48(FP), AX")
+	narrowMasks(s, "AX", 3, 12)
+	s.Op("VMOVUPS ·thirdOrder<>(SB), Y5")
+	s.Label("loop")
+	s.Ops("VMASKMOVPS (SI), Y12, Y0", "VMASKMOVPS 32(SI), Y13, Y1", "VMASKMOVPS 64(SI), Y14, Y2",
+		"VORPS Y1, Y0, Y0", "VORPS Y2, Y0, Y0", "VPERMPS Y0, Y5, Y0", "VMOVUPS Y0, (DI)",
+		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
+}
+
 // copyOverlapping writes the copies of 8 to 16 floats of each of n rows by two vectors that may
 // overlap, which needs no masks.
 func copyOverlapping(s *asm.File) {

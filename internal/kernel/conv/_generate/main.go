@@ -60,6 +60,7 @@ func copies(s *asm.File) {
 	copyLanes(s)
 	copyEven(s)
 	copyThird(s)
+	copyThirdNarrow(s)
 	copyOverlapping(s)
 	copyTaps(s, 1)
 	copyTaps(s, 2)
