@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/internal/kernel/gemm"
 )
 
@@ -42,6 +43,17 @@ func TestRateIsThatOfBFloat16(t *testing.T) {
 	}); r != 3 {
 		t.Errorf("a rate of %v, want 3", r)
 	}
+}
+
+// TestIntegersPay holds which integers each path multiplies so much faster than float32 that an
+// image is rounded to them.
+func TestIntegersPay(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
+		f, path := Target(device.Info{}).Features(), cpuinfo.CurrentPath()
+		if f.FastBytes != cpuinfo.HasAVX2FMA() || f.FastWords != (path >= cpuinfo.PathAVX512VNNI) {
+			t.Errorf("%v: bytes %v, words %v", path, f.FastBytes, f.FastWords)
+		}
+	})
 }
 
 // TestBF16RateOfEachPath holds that each path has a rate of its own, and always the same one.

@@ -85,27 +85,22 @@ func copyLanes(v level, dst []float32, width int, src []float32, at, plane, stri
 }
 
 // hasTapCopies reports whether runTapCopies has a kernel for panels of such a width. With AVX2 it
-// stores whole vectors.
+// stores two whole vectors.
 func hasTapCopies(v level, width int) bool {
-	return v == levelAVX512 && width <= 32 || v == levelAVX2 && (width == 8 || width == 16)
+	return v == levelAVX512 && width <= 32 || v == levelAVX2 && width == 16
 }
 
 // runTapCopies computes c, for a stride of 1 or 2.
 func runTapCopies(v level, c *tapCopies, stride int) {
-	narrow := c.pitch == 4*8
 	switch {
 	case v == levelAVX512 && stride == 1:
 		copyTapsS1AVX512(c)
 	case v == levelAVX512:
 		copyTapsS2AVX512(c)
-	case stride == 1 && narrow:
-		copyTapsS1x1AVX2(c)
 	case stride == 1:
-		copyTapsS1x2AVX2(c)
-	case narrow:
-		copyTapsS2x1AVX2(c)
+		copyTapsS1AVX2(c)
 	default:
-		copyTapsS2x2AVX2(c)
+		copyTapsS2AVX2(c)
 	}
 }
 

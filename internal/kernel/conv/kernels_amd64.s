@@ -381,33 +381,9 @@ next:
 	ADDQ $tapCopy__size, R11; DECQ R12; JNZ tap; VZEROUPPER
 	RET
 
-// func copyTapsS1x1AVX2(t *tapCopies)
+// func copyTapsS1AVX2(t *tapCopies)
 // Described in taps.go.
-TEXT ·copyTapsS1x1AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ tapCopies_dst(BX), DI; MOVQ tapCopies_pitch(BX), R10; MOVQ tapCopies_plane(BX), R9
-	MOVQ tapCopies_src(BX), R8; ADDQ tapCopies_shift(BX), R8; MOVQ tapCopies_taps(BX), R11
-	MOVQ (tapCopies_taps+8)(BX), R12; MOVL tapCopies_lanes(BX), R13; MOVL tapCopies_store(BX), DX
-	VMOVD DX, X4; VPBROADCASTD X4, Y4; VMOVUPS ·laneBits<>+0(SB), Y5; VPAND Y5, Y4, Y10
-	VPCMPEQD Y5, Y10, Y10
-tap:
-	MOVQ tapCopy_at(R11), SI; ADDQ R8, SI; MOVL tapCopy_load(R11), AX; ANDL R13, AX
-	MOVQ tapCopy_n(R11), CX; VMOVD AX, X4; VPBROADCASTD X4, Y4; VMOVUPS ·laneBits<>+0(SB), Y5
-	VPAND Y5, Y4, Y12; VPCMPEQD Y5, Y12, Y12; CMPL DX, $255; JNE keep
-whole:
-	VMASKMOVPS 0(SI), Y12, Y0; VMOVUPS Y0, 0(DI); ADDQ R9, SI; ADDQ R10, DI; DECQ CX; JNZ whole
-	JMP next
-keep:
-	VMASKMOVPS 0(SI), Y12, Y0; VMOVUPS 0(DI), Y4; VBLENDVPS Y10, Y0, Y4, Y0; VMOVUPS Y0, 0(DI)
-	ADDQ R9, SI; ADDQ R10, DI; DECQ CX; JNZ keep
-next:
-	ADDQ $tapCopy__size, R11; DECQ R12; JNZ tap; VZEROUPPER
-	RET
-
-// func copyTapsS1x2AVX2(t *tapCopies)
-// Described in taps.go.
-TEXT ·copyTapsS1x2AVX2(SB), 0, $256-8
+TEXT ·copyTapsS1AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 	MOVQ tapCopies_dst(BX), DI; MOVQ tapCopies_pitch(BX), R10; MOVQ tapCopies_plane(BX), R9
@@ -448,36 +424,9 @@ loop:
 	ADDQ R9, SI; ADDQ R9, R8; ADDQ R10, DI; DECQ CX; JNZ loop; VZEROUPPER
 	RET
 
-// func copyTapsS2x1AVX2(t *tapCopies)
+// func copyTapsS2AVX2(t *tapCopies)
 // Described in taps.go.
-TEXT ·copyTapsS2x1AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ tapCopies_dst(BX), DI; MOVQ tapCopies_pitch(BX), R10; MOVQ tapCopies_plane(BX), R9
-	MOVQ tapCopies_src(BX), R8; ADDQ tapCopies_shift(BX), R8; MOVQ tapCopies_taps(BX), R11
-	MOVQ (tapCopies_taps+8)(BX), R12; MOVL tapCopies_lanes(BX), R13; MOVL tapCopies_store(BX), DX
-	VMOVD DX, X4; VPBROADCASTD X4, Y4; VMOVUPS ·laneBits<>+0(SB), Y5; VPAND Y5, Y4, Y10
-	VPCMPEQD Y5, Y10, Y10
-tap:
-	MOVQ tapCopy_at(R11), SI; ADDQ R8, SI; MOVL tapCopy_load(R11), AX; ANDL R13, AX
-	MOVQ tapCopy_n(R11), CX; VMOVD AX, X4; VPBROADCASTD X4, Y4; VMOVUPS ·laneBits<>+0(SB), Y5
-	VPAND Y5, Y4, Y12; VPCMPEQD Y5, Y12, Y12; VMOVUPS ·laneBits<>+32(SB), Y5; VPAND Y5, Y4, Y13
-	VPCMPEQD Y5, Y13, Y13; CMPL DX, $255; JNE keep
-whole:
-	VMASKMOVPS 0(SI), Y12, Y0; VMASKMOVPS 32(SI), Y13, Y1; VSHUFPS $0x88, Y1, Y0, Y0
-	VPERMPD $0xd8, Y0, Y0; VMOVUPS Y0, 0(DI); ADDQ R9, SI; ADDQ R10, DI; DECQ CX; JNZ whole
-	JMP next
-keep:
-	VMASKMOVPS 0(SI), Y12, Y0; VMASKMOVPS 32(SI), Y13, Y1; VSHUFPS $0x88, Y1, Y0, Y0
-	VPERMPD $0xd8, Y0, Y0; VMOVUPS 0(DI), Y4; VBLENDVPS Y10, Y0, Y4, Y0; VMOVUPS Y0, 0(DI)
-	ADDQ R9, SI; ADDQ R10, DI; DECQ CX; JNZ keep
-next:
-	ADDQ $tapCopy__size, R11; DECQ R12; JNZ tap; VZEROUPPER
-	RET
-
-// func copyTapsS2x2AVX2(t *tapCopies)
-// Described in taps.go.
-TEXT ·copyTapsS2x2AVX2(SB), 0, $256-8
+TEXT ·copyTapsS2AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 	MOVQ tapCopies_dst(BX), DI; MOVQ tapCopies_pitch(BX), R10; MOVQ tapCopies_plane(BX), R9

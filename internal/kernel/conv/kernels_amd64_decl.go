@@ -57,30 +57,20 @@ func copyTapsS1AVX512(t *tapCopies)
 //go:noescape
 func copyTapsS2AVX512(t *tapCopies)
 
-// copyTapsS1x1AVX2 computes t, of 8 columns, with a stride of 1.
+// copyTapsS1AVX2 computes t, of 16 columns, with a stride of 1.
 //
 //go:noescape
-func copyTapsS1x1AVX2(t *tapCopies)
-
-// copyTapsS1x2AVX2 computes t, of 16 columns, with a stride of 1.
-//
-//go:noescape
-func copyTapsS1x2AVX2(t *tapCopies)
+func copyTapsS1AVX2(t *tapCopies)
 
 // copyPairS1AVX2 computes c with a stride of 1 of the columns.
 //
 //go:noescape
 func copyPairS1AVX2(c *pairCopy)
 
-// copyTapsS2x1AVX2 computes t, of 8 columns, with a stride of 2.
+// copyTapsS2AVX2 computes t, of 16 columns, with a stride of 2.
 //
 //go:noescape
-func copyTapsS2x1AVX2(t *tapCopies)
-
-// copyTapsS2x2AVX2 computes t, of 16 columns, with a stride of 2.
-//
-//go:noescape
-func copyTapsS2x2AVX2(t *tapCopies)
+func copyTapsS2AVX2(t *tapCopies)
 
 // copyPairS2AVX2 computes c with a stride of 2 of the columns.
 //

@@ -65,8 +65,7 @@ func copies(s *asm.File) {
 	copyTaps(s, 1)
 	copyTaps(s, 2)
 	for _, stride := range []int{1, 2} {
-		copyTapsNarrow(s, stride, 1)
-		copyTapsNarrow(s, stride, 2)
+		copyTapsNarrow(s, stride)
 		copyPair(s, stride)
 	}
 	for stride := 1; stride <= 2; stride++ {

@@ -48,11 +48,12 @@ func copyTaps(s *asm.File, stride int) {
 	s.Ops("DECQ R12", "JNZ tap", "VZEROUPPER", "RET")
 }
 
-// copyTapsNarrow writes the same for panels of whole vectors of 8 columns, without mask registers.
-// Columns that keep what they hold are read before they are stored: stores under such masks take
-// many times as long as loads.
-func copyTapsNarrow(s *asm.File, stride, vectors int) {
-	s.Func(fmt.Sprintf("copyTapsS%dx%dAVX2", stride, vectors), "t *tapCopies", 8,
+// copyTapsNarrow writes the same for panels of 16 columns, without mask registers. Columns that keep
+// what they hold are read before they are stored: stores under such masks take many times as long
+// as loads.
+func copyTapsNarrow(s *asm.File, stride int) {
+	const vectors = 2
+	s.Func(fmt.Sprintf("copyTapsS%dAVX2", stride), "t *tapCopies", 8,
 		fmt.Sprintf("computes t, of %d columns, with a stride of %d.", 8*vectors, stride))
 	s.Ops("MOVQ t+0(FP), BX", "MOVQ tapCopies_dst(BX), DI", "MOVQ tapCopies_pitch(BX), R10",
 		"MOVQ tapCopies_plane(BX), R9", "MOVQ tapCopies_src(BX), R8",
