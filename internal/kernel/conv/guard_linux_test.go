@@ -62,8 +62,8 @@ func TestNothingOutsideIsTouchedByProducts(t *testing.T) {
 	}
 }
 
-// TestNothingOutsideIsTouchedByRunsOfColumns convolves images of more channels than are copied under
-// all taps at once, whose neighbouring columns lie in several rows.
+// TestNothingOutsideIsTouchedByRunsOfColumns convolves images of more channels than are copied
+// under all taps at once, whose neighbouring columns lie in several rows.
 func TestNothingOutsideIsTouchedByRunsOfColumns(t *testing.T) {
 	r := rand.New(rand.NewPCG(24, 3))
 	for _, atStart := range []bool{true, false} {
@@ -81,8 +81,8 @@ func TestNothingOutsideIsTouchedByRunsOfColumns(t *testing.T) {
 	}
 }
 
-// TestPanelsOfPatches fills panels of columns in several rows of the output, of which nothing before
-// or after may be touched, by kernels and without.
+// TestPanelsOfPatches fills panels of columns in several rows of the output, of which nothing
+// before or after may be touched, by kernels and without.
 func TestPanelsOfPatches(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 3))
 	for _, atStart := range []bool{true, false} {

@@ -62,8 +62,8 @@ const (
 	// fewChunks is the number of chunks from which the last one matters little to workers that
 	// claim them.
 	fewChunks = 16
-	// leastBlock is about the output channels that a block has at least where they are cut into more
-	// of them for the workers' sake.
+	// leastBlock is about the output channels that a block has at least where they are cut into
+	// more of them for the workers' sake.
 	leastBlock = 28
 	// linePad is added between the frequencies, which would all fall into the same lines of a cache
 	// at a power of two.

@@ -126,8 +126,8 @@ func (p *Params) repeats(v level, b *blocking) int {
 	return min(p.Batch, max(1, maxCallWork/(p.M*v.nr()*(v.stepsA(p.K)+storeSteps))))
 }
 
-// evenRows is the height of tiles by which m rows take the least time, the lowest of those: the last
-// tile, which has the rows that are left, then has many of them, and time to read a panel of B.
+// evenRows is the height of tiles by which m rows take the least time, the lowest of those: the
+// last tile, which has the rows that are left, then has many, and time to read a panel of B.
 func (v level) evenRows(m int) int {
 	best, least := 1, math.MaxInt
 	for rows := max(1, min(m, v.mr())); rows > 0; rows-- {
@@ -214,8 +214,8 @@ func (p *Params) readsB(v level) bool {
 	return p.M <= v.mr() || (v == levelAVX2 || v == levelAVX512) && few && p.LdB%aliasWords != 0
 }
 
-// readsFloatRows reports whether rows of floats are read where they lie: where there are kernels for
-// it, of products of several tiles of rows.
+// readsFloatRows reports whether rows of floats are read where they lie: where there are kernels
+// for it, of products of several tiles of rows.
 func (p *Params) readsFloatRows(v level) bool {
 	return v == levelAVX2 && !p.PackedA && !p.TransA && p.FillA == nil && p.K > 0 && p.M > v.mr() &&
 		p.N > v.nr()/2

@@ -30,8 +30,8 @@ func TestFewChunksKeepWorkersEquallyLong(t *testing.T) {
 
 // TestTilesAreNoHigherThanTheirNumberNeeds holds that tiles of rows which are packed for the
 // product are as low as so many can be: the last one then has the most rows, and reads a panel of B
-// for more than one or two. With AVX2, where a tile of few rows takes as long as one of four, heights
-// are those by which all tiles take the least time.
+// for more than one or two. With AVX2, where a tile of few rows takes as long as one of four,
+// heights are those by which all tiles take the least time.
 func TestTilesAreNoHigherThanTheirNumberNeeds(t *testing.T) {
 	height := func(v level, m int) int {
 		p := Params{M: m, N: 64, K: 64, PackedB: true}
