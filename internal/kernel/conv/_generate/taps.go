@@ -48,9 +48,9 @@ func copyTaps(s *asm.File, stride int) {
 	s.Ops("DECQ R12", "JNZ tap", "VZEROUPPER", "RET")
 }
 
-// copyTapsNarrow writes the same for panels of 16 columns, without mask registers. Columns that keep
-// what they hold are read before they are stored: stores under such masks take many times as long
-// as loads.
+// copyTapsNarrow writes the same for panels of 16 columns, without mask registers. Columns that
+// keep what they hold are read before they are stored: stores under such masks take many times as
+// long as loads.
 func copyTapsNarrow(s *asm.File, stride int) {
 	const vectors = 2
 	s.Func(fmt.Sprintf("copyTapsS%dAVX2", stride), "t *tapCopies", 8,
