@@ -75,7 +75,7 @@ func tileAVX512BF16(t *tile) {
 	}
 }
 
-// tileAVX512BF16Rest is tileAVX512BF16 Rest.
+// tileAVX512BF16Rest is tileAVX512BF16 for the last rows of a product.
 func tileAVX512BF16Rest(t *tile) {
 	if t.cols > 16 {
 		switch t.rows {

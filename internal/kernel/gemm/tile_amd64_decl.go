@@ -51,7 +51,7 @@ func tileAVX2(t *tile) {
 	}
 }
 
-// tileAVX2Rest is tileAVX2 Rest.
+// tileAVX2Rest is tileAVX2 for the last rows of a product.
 func tileAVX2Rest(t *tile) {
 	if t.cols > 8 {
 		switch t.rows {
@@ -74,7 +74,7 @@ func tileAVX2Rest(t *tile) {
 	}
 }
 
-// tileAVX2Rows is tileAVX2 Rows.
+// tileAVX2Rows is tileAVX2 for rows of A where they lie.
 func tileAVX2Rows(t *tile) {
 	if t.cols > 8 {
 		switch t.rows {
@@ -325,7 +325,7 @@ func tileAVX512(t *tile) {
 	}
 }
 
-// tileAVX512Rest is tileAVX512 Rest.
+// tileAVX512Rest is tileAVX512 for the last rows of a product.
 func tileAVX512Rest(t *tile) {
 	if t.cols > 16 {
 		switch t.rows {

@@ -13,12 +13,11 @@ import (
 // finish.
 //
 // For any taps R8 to R11 are the rows under tap 0, R12 the weights, R13 the offsets, CX their
-// number. With AVX2 two vectors of columns are taken at a time, as four sums are too few for its two
-// multipliers, which have a result after four cycles; vectors 9 to 12 are the second ones.
-//
-// Windows hold the weights in registers; the bases R8, R9, ... are rows 0, 3, ... of the input; with
-// a stride of 2 along columns, R11, R12 and R13 are the odd columns of the first three. CX is the
-// distance of the rows.
+// number. With AVX2 two vectors of columns are taken at a time, as four sums are too few for its
+// two multipliers, which have a result after four cycles; vectors 9 to 12 are the second ones.
+// Windows hold the weights in registers; the bases R8, R9, ... are rows 0, 3, ... of the input;
+// with a stride of 2 along columns, R11, R12 and R13 are the odd columns of the first three. CX is
+// the distance of the rows.
 type maskedRows struct{ tight bool }
 
 func (m *maskedRows) begin(k *depthwise) {

@@ -58,8 +58,8 @@ func (v form) dispatchTo(s *asm.File, rows int, suffix, name, what string) {
 	if rows == 0 {
 		return
 	}
-	s.Declare("\n// tile%s%s is tile%[1]s %s.\nfunc tile%[1]s%[2]s(t *tile) {\n", v.set.Name, name,
-		what)
+	s.Declare("\n// tile%[1]s%[2]s is tile%[1]s %[3]s.\nfunc tile%[1]s%[2]s(t *tile) {\n",
+		v.set.Name, name, what)
 	for nv := 2; nv >= 1; nv-- {
 		if nv == 2 {
 			s.Declare("\tif t.cols > %d {\n", v.set.Lanes)
