@@ -24,7 +24,7 @@ var ErrArena = errors.New("arena over its bound")
 // from the same operands, so no bit of a result changes.
 
 // maxFits is how often the bound for the schedule is lowered, where placing its values leaves gaps.
-const maxFits = 6
+const maxFits = 16
 
 // Recompute says how much time a plan may spend on a smaller arena, without a bound that it must
 // keep. The zero value is for none.
@@ -127,6 +127,9 @@ func fitted(ctx context.Context, s *schedule, p *Plan, o Options) (*Plan, error)
 			return smaller, nil
 		}
 		least = min(least, smaller.ArenaBytes)
+		if s.alive[s.peak()] > target { // nothing more can be made again
+			break
+		}
 		// at least one value more, however little is missing
 		target = min(target-(smaller.ArenaBytes-o.MostArena), s.alive[s.peak()]-1)
 	}

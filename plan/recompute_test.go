@@ -186,18 +186,21 @@ func TestTrainInHalf(t *testing.T) {
 // TestSmallerBoundsNeedMore: where a bound is kept, so is every larger one, however little it is
 // less than what a plan takes.
 func TestSmallerBoundsNeedMore(t *testing.T) {
-	g, o := learning(t, deep(24, 64, "Tanh@13"))
-	whole := compileAs(t, g, o).ArenaBytes
-	refused := int64(0)
-	for bound := whole - 1; bound > whole/3; bound -= whole / 40 {
-		o.MostArena = bound
-		switch _, err := Compile(t.Context(), g, o); {
-		case errors.Is(err, ErrArena):
-			refused = bound
-		case err != nil:
-			t.Fatal(err)
-		case refused > 0:
-			t.Fatalf("%d bytes are too few, and %d are enough", refused, bound)
+	for layers, parts := range map[int]int64{24: 40, 10: 300} {
+		g, o := learning(t, deep(layers, 64, "Tanh@13"))
+		whole := compileAs(t, g, o).ArenaBytes
+		refused := int64(0)
+		for bound := whole - 1; bound > whole/3; bound -= whole / parts {
+			o.MostArena = bound
+			switch _, err := Compile(t.Context(), g, o); {
+			case errors.Is(err, ErrArena):
+				refused = bound
+			case err != nil:
+				t.Fatal(err)
+			case refused > 0:
+				t.Fatalf("%d layers: %d bytes are too few, and %d are enough", layers, refused,
+					bound)
+			}
 		}
 	}
 }
